@@ -1,0 +1,71 @@
+//! The one trait through which controllers reach a cloud.
+//!
+//! Owns the trait and its errors. Must not know about controllers, Kubernetes objects or any one
+//! cloud. Every call is an idempotent "ensure" or a read; an answer that is missing or unclear is an
+//! error or `MachineState::Unknown`, never "there is none".
+
+mod error;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use shipshape_engine::machine::{Group, GroupId, ImageId, Machine, MachineId, ProviderId, Token};
+
+pub use error::{Error, ErrorClass, Result};
+
+/// What a replacement must look like. Frozen in the task's status before the call is made, so that
+/// a repeated call carries the same words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacementRequest {
+    /// The same token never makes a second machine.
+    pub token: Token,
+    /// The group to launch in, from its current template.
+    pub group: GroupId,
+    /// The zone to launch in.
+    pub zone: String,
+    /// The machine that will be removed once this one has taken over.
+    pub replaces: MachineId,
+    /// Tags set in the same call that creates the machine.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A cloud, or something that plays one.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// The machine behind a Node. `Error::NotFound` when the cloud knows no such machine.
+    async fn resolve(&self, provider_id: &ProviderId) -> Result<Machine>;
+
+    /// One machine as it is now. `Error::NotFound` when it is gone for good.
+    async fn machine(&self, id: &MachineId) -> Result<Machine>;
+
+    /// One group as it is now.
+    async fn group(&self, id: &GroupId) -> Result<Group>;
+
+    /// All groups of this cluster.
+    async fn groups(&self) -> Result<Vec<Group>>;
+
+    /// Makes the group launch `image` from now on; running machines are left alone.
+    async fn set_group_image(&self, id: &GroupId, image: &ImageId) -> Result<()>;
+
+    /// Looks up the machine that an earlier call made under `token`, without creating one.
+    async fn find_replacement(&self, token: &Token) -> Result<Option<Machine>>;
+
+    /// Creates the replacement, or returns the one that the token already made. The group's desired
+    /// size grows by one with the machine.
+    async fn ensure_replacement(&self, request: &ReplacementRequest) -> Result<Machine>;
+
+    /// Sets or lifts protection against the group's own scale-in.
+    async fn protect(&self, id: &MachineId, protected: bool) -> Result<()>;
+
+    /// Adds or overwrites tags.
+    async fn tag(&self, id: &MachineId, tags: &BTreeMap<String, String>) -> Result<()>;
+
+    /// Asks for the end of a machine and takes it out of the group's desired size in the same call,
+    /// so that the group does not refill. Deleting a machine that is gone is a success.
+    async fn delete_machine(&self, id: &MachineId) -> Result<()>;
+
+    /// Every machine that carries all of `tags` and is not yet gone.
+    async fn machines_tagged(&self, tags: &BTreeMap<String, String>) -> Result<Vec<Machine>>;
+}
