@@ -3,4 +3,5 @@
 //! Nothing here does I/O, reads a clock, draws a random number or awaits. The same functions serve
 //! the controllers, the command line and the simulator.
 
+pub mod ledger;
 pub mod machine;

@@ -117,3 +117,20 @@ pub struct Group {
     /// Machines asked for.
     pub desired: u32,
 }
+
+/// What a replacement must look like. Frozen in the task's status before the call is made, so that
+/// a repeated call carries the same words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacementRequest {
+    /// The same token never makes a second machine.
+    pub token: Token,
+    /// The group to launch in, from its current template.
+    pub group: GroupId,
+    /// The zone to launch in.
+    pub zone: String,
+    /// The machine that will be removed once this one has taken over.
+    pub replaces: MachineId,
+    /// Tags set in the same call that creates the machine.
+    pub tags: BTreeMap<String, String>,
+}
