@@ -2,13 +2,15 @@
 //!
 //! Owns the classes; must not decide how long to wait: the caller maps a class to its next step.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Result of a provider call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failed provider call.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Error {
     /// The cloud is sure that the thing does not exist.
     #[error("{what} is not known to the cloud")]
@@ -16,7 +18,7 @@ pub enum Error {
         /// What was asked for, kind and id.
         what: String,
     },
-    /// There is no capacity for the machine in this zone now.
+    /// There is no room for the machine now: the zone is full, or the group is at its maximum.
     #[error("no capacity in zone {zone}: {message}")]
     NoCapacity {
         /// The zone asked for.

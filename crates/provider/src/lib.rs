@@ -4,6 +4,7 @@
 //! cloud. Every call is an idempotent "ensure" or a read; an answer that is missing or unclear is an
 //! error or `MachineState::Unknown`, never "there is none".
 
+pub mod contract;
 mod error;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ pub trait Provider: Send + Sync {
     /// The machine behind a Node. `Error::NotFound` when the cloud knows no such machine.
     async fn resolve(&self, provider_id: &ProviderId) -> Result<Machine>;
 
-    /// One machine as it is now. `Error::NotFound` when it is gone for good.
+    /// One machine as it is now. `Error::NotFound` when it is gone for good; shortly after its end
+    /// it may still be shown as `Terminated`. An id that was handed out can be read at once.
     async fn machine(&self, id: &MachineId) -> Result<Machine>;
 
     /// One group as it is now.
@@ -32,21 +34,26 @@ pub trait Provider: Send + Sync {
     /// Makes the group launch `image` from now on; running machines are left alone.
     async fn set_group_image(&self, id: &GroupId, image: &ImageId) -> Result<()>;
 
-    /// Looks up the machine that an earlier call made under `token`, without creating one.
+    /// Looks up the machine that an earlier call made under `token`, without creating one. Clouds
+    /// list with a lag: `None` shortly after a call does not prove that the call had no effect, and
+    /// `ensure_replacement` with the same token is the safe way on.
     async fn find_replacement(&self, token: &Token) -> Result<Option<Machine>>;
 
-    /// Creates the replacement, or returns the one that the token already made. The group's desired
-    /// size grows by one with the machine.
+    /// Creates the replacement, or returns the one that the token already made, even when that one
+    /// has ended since. The group's desired size grows by one with the machine. The same token with
+    /// other words is `Error::Refused`; a full zone or group is `Error::NoCapacity` and makes nothing.
     async fn ensure_replacement(&self, request: &ReplacementRequest) -> Result<Machine>;
 
-    /// Sets or lifts protection against the group's own scale-in.
+    /// Sets or lifts protection against the group's own scale-in. `Error::NotFound` for a machine
+    /// that is on its way out.
     async fn protect(&self, id: &MachineId, protected: bool) -> Result<()>;
 
-    /// Adds or overwrites tags.
+    /// Adds or overwrites tags. `Error::NotFound` for a machine that is on its way out.
     async fn tag(&self, id: &MachineId, tags: &BTreeMap<String, String>) -> Result<()>;
 
     /// Asks for the end of a machine and takes it out of the group's desired size in the same call,
-    /// so that the group does not refill. Deleting a machine that is gone is a success.
+    /// so that the group does not refill. Deleting a machine that is on its way out or gone is a
+    /// success and changes nothing. `Error::Refused` when the group would fall below its minimum.
     async fn delete_machine(&self, id: &MachineId) -> Result<()>;
 
     /// Every machine that carries all of `tags` and is not yet gone.

@@ -1,1 +1,6 @@
-//! Not yet written.
+//! The embedded cluster: a Kubernetes API, the actors of a cluster, a cloud, faults and virtual time.
+//!
+//! Nothing that runs in production depends on this crate.
+
+pub mod cloud;
+pub mod seed;

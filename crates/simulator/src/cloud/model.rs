@@ -1,0 +1,390 @@
+//! The state of the cloud and every change to it, as functions of a time.
+//!
+//! Owns groups, machines and tokens. Must not wait, log or talk: `Cloud` does. Nothing here is
+//! async, so that each call is one step that no other call can split.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use shipshape_engine::machine::{
+    Group, GroupId, ImageId, Machine, MachineId, MachineState, ProviderId, Token,
+};
+use shipshape_provider::{Error, ReplacementRequest, Result};
+
+use super::settings::{CloudSettings, CloudSpec, GroupSpec};
+use crate::seed::Seed;
+
+/// What happens to machines, for whoever plays what runs on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MachineEvent {
+    /// It runs; its kubelet may join.
+    Booted(MachineId),
+    /// It was switched off: whatever ran on it is gone.
+    Ended(MachineId),
+    /// The cloud has taken it away.
+    Gone(MachineId),
+}
+
+pub(super) struct Model {
+    pub(super) settings: CloudSettings,
+    pub(super) groups: BTreeMap<GroupId, GroupRecord>,
+    pub(super) machines: BTreeMap<MachineId, MachineRecord>,
+    pub(super) tokens: BTreeMap<Token, (ReplacementRequest, MachineId)>,
+    pub(super) events: VecDeque<MachineEvent>,
+    pub(super) chance: Seed,
+}
+
+pub(super) struct GroupRecord {
+    pub(super) spec: GroupSpec,
+    /// Images of the template's versions, oldest first; the last one is current.
+    pub(super) templates: Vec<ImageId>,
+    pub(super) desired: u32,
+    launched: u32,
+    heal_at: Option<Timestamp>,
+}
+
+pub(super) struct MachineRecord {
+    pub(super) machine: Machine,
+    /// Earlier views and when each began, for reads that lag.
+    history: Vec<(Timestamp, Machine)>,
+    /// When the state that is under way ends.
+    due: Option<Timestamp>,
+    pub(super) ended_at: Option<Timestamp>,
+    created: Timestamp,
+}
+
+impl GroupRecord {
+    pub(super) fn image(&self) -> ImageId {
+        self.templates
+            .last()
+            .cloned()
+            .unwrap_or_else(|| ImageId(self.spec.image.clone()))
+    }
+
+    pub(super) fn view(&self) -> Group {
+        Group {
+            id: GroupId(self.spec.id.clone()),
+            image: self.image(),
+            zones: self.spec.zones.clone(),
+            min: self.spec.min,
+            max: self.spec.max,
+            desired: self.desired,
+        }
+    }
+}
+
+impl MachineRecord {
+    fn change(&mut self, now: Timestamp, change: impl FnOnce(&mut Machine)) {
+        change(&mut self.machine);
+        self.history.push((now, self.machine.clone()));
+    }
+
+    /// The machine as a reader sees it at `at`; a machine younger than that shows its first view.
+    pub(super) fn seen_at(&self, at: Timestamp) -> Machine {
+        let shown = self.history.iter().rev().find(|(since, _)| *since <= at);
+        shown
+            .or(self.history.first())
+            .map_or_else(|| self.machine.clone(), |(_, view)| view.clone())
+    }
+
+    /// Whether a list as of `at` holds the machine.
+    pub(super) fn is_listed_at(&self, at: Timestamp) -> bool {
+        self.created <= at
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(
+            self.machine.state,
+            MachineState::Creating | MachineState::Ready
+        )
+    }
+}
+
+pub(super) fn later(time: Timestamp, wait: Duration) -> Timestamp {
+    time.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+impl Model {
+    pub(super) fn new(spec: &CloudSpec, chance: Seed, now: Timestamp) -> Self {
+        let mut model = Self {
+            settings: spec.settings.clone(),
+            groups: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            events: VecDeque::new(),
+            chance,
+        };
+        for group in &spec.groups {
+            let id = GroupId(group.id.clone());
+            let record = GroupRecord {
+                spec: group.clone(),
+                templates: vec![ImageId(group.image.clone())],
+                desired: group.desired,
+                launched: 0,
+                heal_at: None,
+            };
+            model.groups.insert(id.clone(), record);
+            model.fill_at_start(&id, group, now);
+        }
+        model
+    }
+
+    /// The machines that were there before the world began: running, and about to join.
+    fn fill_at_start(&mut self, id: &GroupId, group: &GroupSpec, now: Timestamp) {
+        let image = group
+            .running_image
+            .clone()
+            .unwrap_or_else(|| group.image.clone());
+        for zone in group.zones.iter().cycle().take(group.desired as usize) {
+            let Some(machine) = self.insert(id, zone, ImageId(image.clone()), now) else {
+                continue;
+            };
+            if let Some(record) = self.machines.get_mut(&machine) {
+                record.due = None;
+                record.change(now, |machine| machine.state = MachineState::Ready);
+                self.events.push_back(MachineEvent::Booted(machine));
+            }
+        }
+    }
+
+    fn delay(&mut self, around: Duration) -> Duration {
+        let percent = self.settings.jitter;
+        self.chance.jitter(around, percent)
+    }
+
+    fn insert(
+        &mut self,
+        group: &GroupId,
+        zone: &str,
+        image: ImageId,
+        now: Timestamp,
+    ) -> Option<MachineId> {
+        let boot = self.settings.boot;
+        let boot = self.delay(boot);
+        let record = self.groups.get_mut(group)?;
+        record.launched += 1;
+        let id = MachineId(format!("{group}-{:03}", record.launched));
+        let machine = Machine {
+            id: id.clone(),
+            provider_id: ProviderId(format!("embedded:///{zone}/{id}")),
+            group: Some(group.clone()),
+            zone: zone.to_owned(),
+            image,
+            state: MachineState::Creating,
+            protected: false,
+            tags: BTreeMap::new(),
+        };
+        let record = MachineRecord {
+            history: vec![(now, machine.clone())],
+            machine,
+            due: Some(later(now, boot)),
+            ended_at: None,
+            created: now,
+        };
+        self.machines.insert(id.clone(), record);
+        Some(id)
+    }
+
+    fn launch(&mut self, group: &GroupId, zone: &str, now: Timestamp) -> Result<MachineId> {
+        let record = self
+            .groups
+            .get(group)
+            .ok_or_else(|| unknown("group", group.as_str()))?;
+        if !record.spec.zones.iter().any(|known| known == zone) {
+            return Err(Error::Refused {
+                what: format!("a machine in group {group}"),
+                message: format!("the group does not use zone {zone}"),
+            });
+        }
+        if self.settings.full_zones.contains(zone) {
+            return Err(Error::NoCapacity {
+                zone: zone.to_owned(),
+                message: "insufficient capacity".to_owned(),
+            });
+        }
+        let image = record.image();
+        self.insert(group, zone, image, now)
+            .ok_or_else(|| unknown("group", group.as_str()))
+    }
+
+    pub(super) fn ensure_replacement(
+        &mut self,
+        request: &ReplacementRequest,
+        now: Timestamp,
+    ) -> Result<MachineId> {
+        if let Some((earlier, machine)) = self.tokens.get(&request.token) {
+            if earlier != request {
+                return Err(Error::Refused {
+                    what: format!("token {}", request.token),
+                    message: "it was used before with other parameters".to_owned(),
+                });
+            }
+            return Ok(machine.clone());
+        }
+        let group = self
+            .groups
+            .get(&request.group)
+            .ok_or_else(|| unknown("group", request.group.as_str()))?;
+        if group.desired >= group.spec.max {
+            return Err(Error::NoCapacity {
+                zone: request.zone.clone(),
+                message: format!(
+                    "group {} is at its maximum of {}",
+                    request.group, group.spec.max
+                ),
+            });
+        }
+        let id = self.launch(&request.group, &request.zone, now)?;
+        if let Some(record) = self.machines.get_mut(&id) {
+            record.machine.tags.clone_from(&request.tags);
+            record.history = vec![(now, record.machine.clone())];
+        }
+        if let Some(group) = self.groups.get_mut(&request.group) {
+            group.desired += 1;
+        }
+        self.tokens
+            .insert(request.token.clone(), (request.clone(), id.clone()));
+        Ok(id)
+    }
+
+    pub(super) fn update(
+        &mut self,
+        id: &MachineId,
+        now: Timestamp,
+        change: impl FnOnce(&mut Machine),
+    ) -> Result<()> {
+        let record = self.machines.get_mut(id).filter(|record| record.is_live());
+        record
+            .ok_or_else(|| unknown("machine", id.as_str()))?
+            .change(now, change);
+        Ok(())
+    }
+
+    /// Ends a machine and takes it out of its group's desired size.
+    pub(super) fn delete(&mut self, id: &MachineId, now: Timestamp) -> Result<()> {
+        let Some(record) = self.machines.get(id).filter(|record| record.is_live()) else {
+            return Ok(());
+        };
+        let group = record.machine.group.clone();
+        if let Some(group) = group.and_then(|group| self.groups.get_mut(&group)) {
+            if group.desired <= group.spec.min {
+                return Err(Error::Refused {
+                    what: format!("the end of machine {id}"),
+                    message: format!(
+                        "group {} is at its minimum of {}",
+                        group.spec.id, group.spec.min
+                    ),
+                });
+            }
+            group.desired -= 1;
+        }
+        self.end(id, now);
+        Ok(())
+    }
+
+    /// Switches a machine off, whoever asked; the group's desired size stays.
+    pub(super) fn end(&mut self, id: &MachineId, now: Timestamp) {
+        let terminate = self.settings.terminate;
+        let due = later(now, self.delay(terminate));
+        if let Some(record) = self.machines.get_mut(id).filter(|record| record.is_live()) {
+            record.due = Some(due);
+            record.change(now, |machine| machine.state = MachineState::Terminating);
+            self.events.push_back(MachineEvent::Ended(id.clone()));
+        }
+    }
+
+    /// When something will change by itself.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        let machines = self.machines.values().filter_map(|record| record.due);
+        machines
+            .chain(self.groups.values().filter_map(|group| group.heal_at))
+            .min()
+    }
+
+    /// Lets everything happen that is due by `now`. Returns what groups did of their own accord.
+    pub(super) fn advance(&mut self, now: Timestamp) -> Vec<(&'static str, Result<MachineId>)> {
+        for (id, record) in &mut self.machines {
+            if record.due.is_none_or(|due| due > now) {
+                continue;
+            }
+            record.due = None;
+            if record.machine.state == MachineState::Creating {
+                record.change(now, |machine| machine.state = MachineState::Ready);
+                self.events.push_back(MachineEvent::Booted(id.clone()));
+            } else {
+                record.change(now, |machine| machine.state = MachineState::Terminated);
+                record.ended_at = Some(now);
+                self.events.push_back(MachineEvent::Gone(id.clone()));
+            }
+        }
+        let groups: Vec<GroupId> = self.groups.keys().cloned().collect();
+        groups
+            .iter()
+            .filter_map(|group| self.heal(group, now))
+            .collect()
+    }
+
+    fn live(&self, group: &GroupId) -> Vec<&MachineRecord> {
+        let of_group = |record: &&MachineRecord| record.machine.group.as_ref() == Some(group);
+        self.machines
+            .values()
+            .filter(of_group)
+            .filter(|record| record.is_live())
+            .collect()
+    }
+
+    /// Brings a group one machine closer to its desired size, when its time has come.
+    fn heal(
+        &mut self,
+        group: &GroupId,
+        now: Timestamp,
+    ) -> Option<(&'static str, Result<MachineId>)> {
+        let live = u32::try_from(self.live(group).len()).unwrap_or(u32::MAX);
+        let wait = self.settings.heal;
+        let record = self.groups.get_mut(group)?;
+        if live == record.desired {
+            record.heal_at = None;
+            return None;
+        }
+        let due = *record.heal_at.get_or_insert_with(|| later(now, wait));
+        if due > now {
+            return None;
+        }
+        record.heal_at = Some(later(now, wait));
+        if live < record.desired {
+            let zone = self.emptiest_zone(group)?;
+            return Some(("launch", self.launch(group, &zone, now)));
+        }
+        let oldest = self
+            .live(group)
+            .into_iter()
+            .filter(|record| !record.machine.protected)
+            .min_by_key(|record| (record.created, record.machine.id.clone()));
+        let id = oldest?.machine.id.clone();
+        self.end(&id, now);
+        Some(("scaleIn", Ok(id)))
+    }
+
+    fn emptiest_zone(&self, group: &GroupId) -> Option<String> {
+        let zones = &self.groups.get(group)?.spec.zones;
+        let count = |zone: &String| {
+            self.live(group)
+                .iter()
+                .filter(|record| &record.machine.zone == zone)
+                .count()
+        };
+        let open = |zone: &&String| !self.settings.full_zones.contains(*zone);
+        let chosen = zones
+            .iter()
+            .filter(open)
+            .min_by_key(|zone| (count(zone), (*zone).clone()));
+        chosen.or(zones.first()).cloned()
+    }
+}
+
+pub(super) fn unknown(kind: &str, id: &str) -> Error {
+    Error::NotFound {
+        what: format!("{kind} {id}"),
+    }
+}
