@@ -1,0 +1,60 @@
+//! Settings that a run hands on to its tasks: when the cluster counts as stable, which labels move.
+//!
+//! Owns the words and their defaults; the gates themselves are the engine's business.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// When the important pods count as stable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stability {
+    /// How long all important pods must have been ready without a break before a drain, for
+    /// example 2m; 0 or absent switches the gate off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::duration)]
+    pub stable_for: Option<String>,
+    /// Whether only tasks of important nodes wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    pub important_only: Option<bool>,
+}
+
+impl Stability {
+    /// Whether only tasks of important nodes wait.
+    pub fn important_only(&self) -> bool {
+        self.important_only.unwrap_or(true)
+    }
+}
+
+/// Which labels of the old node the new one gets. Existing labels are never overwritten.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelTransfer {
+    /// Label keys that are copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::strings(256, 317))]
+    pub keys: Vec<String>,
+    /// Beginnings of label keys that are copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::strings(64, 317))]
+    pub prefixes: Vec<String>,
+    /// Label keys that are never copied, whatever the other lists say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::strings(256, 317))]
+    pub exclude_keys: Vec<String>,
+    /// Whether labels that the old node lacks are taken away from the new one, if allowed by the
+    /// lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub remove_missing: Option<bool>,
+}
+
+impl LabelTransfer {
+    /// Whether allowed labels that the old node lacks are taken away.
+    pub fn remove_missing(&self) -> bool {
+        self.remove_missing.unwrap_or(false)
+    }
+}

@@ -1,0 +1,119 @@
+//! Every name that is written into a cluster or a cloud: group, labels, annotations, taints,
+//! finalizers, leases, tags.
+//!
+//! Owns the spelling, so that it exists once. Must not look anything up.
+
+/// API group of all kinds.
+pub const GROUP: &str = "shipshape.dev";
+/// API version of all kinds.
+pub const VERSION: &str = "v1alpha1";
+/// Category under which `kubectl get shipshape` lists all kinds.
+pub const CATEGORY: &str = "shipshape";
+/// Field manager of every server-side apply.
+pub const FIELD_MANAGER: &str = "shipshape";
+/// Namespace of the operator unless a setting says otherwise.
+pub const DEFAULT_NAMESPACE: &str = "shipshape-system";
+
+/// Label on a task: UID of the run that asked for it.
+pub const LABEL_RUN_UID: &str = "shipshape.dev/run-uid";
+/// Label on a task: name of the run that asked for it.
+pub const LABEL_RUN_NAME: &str = "shipshape.dev/run-name";
+/// Label on a machine's record: name of the task that it belongs to.
+pub const LABEL_TASK: &str = "shipshape.dev/task";
+
+/// Annotation on a node lock: UID of the node that the lock is about.
+pub const ANNOTATION_NODE_UID: &str = "shipshape.dev/node-uid";
+/// Annotation on a node lock: id of the operation that holds it (the task's UID).
+pub const ANNOTATION_OPERATION: &str = "shipshape.dev/operation";
+/// Annotation on a node: the task that cordoned it. A cordon without it is not ours.
+pub const ANNOTATION_CORDONED_BY: &str = "shipshape.dev/cordoned-by";
+
+/// Finalizer on runs and tasks: what was changed is put back before the object goes.
+pub const FINALIZER: &str = "shipshape.dev/cleanup";
+
+/// Cloud tag: the cluster that owns the machine.
+pub const TAG_CLUSTER_ID: &str = "shipshape.dev/cluster-id";
+/// Cloud tag: the run that made the machine.
+pub const TAG_RUN_UID: &str = "shipshape.dev/run-uid";
+/// Cloud tag: the task that made the machine.
+pub const TAG_TASK: &str = "shipshape.dev/task";
+/// Cloud tag: id of the machine that this one replaces.
+pub const TAG_REPLACES: &str = "shipshape.dev/replaces";
+/// Cloud tag: how far the machine has come.
+pub const TAG_STATE: &str = "shipshape.dev/state";
+/// Cloud tag: idempotency key of the call that made the machine.
+pub const TAG_TOKEN: &str = "shipshape.dev/token";
+
+/// The ConfigMap in which slots are granted.
+pub const LEDGER_NAME: &str = "shipshape-ledger";
+/// The Lease by which controllers elect a leader.
+pub const LEADER_LEASE: &str = "shipshape-controller";
+
+/// Label key of a control plane node.
+pub const LABEL_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// Label key of a control plane node on older clusters.
+pub const LABEL_MASTER: &str = "node-role.kubernetes.io/master";
+/// All label keys that make a node a control plane.
+pub const CONTROL_PLANE_LABELS: [&str; 2] = [LABEL_CONTROL_PLANE, LABEL_MASTER];
+/// Label key of a node's zone.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Longest name of an object.
+pub const NAME_MAX: usize = 253;
+
+/// Name of the Lease that locks a node. The prefix keeps it apart from every other lease; a name
+/// that would be too long ends in a hash of the whole.
+pub fn lock_name(node_name: &str) -> String {
+    bounded(&format!("node-{node_name}"), NAME_MAX)
+}
+
+/// `name` if it fits, else its head and a hash of the whole, `max` bytes long.
+///
+/// Kubernetes names are ASCII; a name that is not is cut at a character's edge.
+pub fn bounded(name: &str, max: usize) -> String {
+    if name.len() <= max {
+        return name.to_owned();
+    }
+    let tail = format!("-{:016x}", fingerprint(name));
+    let room = max.saturating_sub(tail.len());
+    let head: String = name
+        .char_indices()
+        .take_while(|(at, character)| at + character.len_utf8() <= room)
+        .map(|(_, character)| character)
+        .collect();
+    format!("{}{tail}", head.trim_end_matches(['-', '.']))
+}
+
+/// FNV-1a, 64 bits: stable across releases, unlike the standard library's hashers.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_name_of_a_short_node_is_its_name_with_a_prefix() {
+        assert_eq!(lock_name("worker-1"), "node-worker-1");
+    }
+
+    #[test]
+    fn lock_names_of_two_long_nodes_fit_and_differ() {
+        let first = lock_name(&format!("{}a", "n".repeat(252)));
+        let second = lock_name(&format!("{}b", "n".repeat(252)));
+        assert_eq!(first.len(), NAME_MAX);
+        assert_eq!(second.len(), NAME_MAX);
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn bounded_name_never_ends_its_head_in_a_separator() {
+        let name = format!("{}.{}", "a".repeat(45), "b".repeat(40));
+        let cut = bounded(&name, 63);
+        assert!(cut.len() <= 63, "{cut}");
+        assert!(!cut.contains(".-"), "{cut}");
+    }
+}

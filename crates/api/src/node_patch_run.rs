@@ -1,0 +1,201 @@
+//! NodePatchRun: cycle these nodes once.
+//!
+//! Owns the spec as a person writes it. Its status is in `status`. Read by the run controller and
+//! by `plan`.
+
+mod status;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use status::{
+    AutoscalerRecord, AutoscalerTarget, Candidate, NodePatchRunStatus, Partition, RunPlan,
+};
+
+use crate::gates::{LabelTransfer, Stability};
+use crate::provider::ProviderRef;
+use crate::schema;
+use crate::selectors::PodSelector;
+
+/// What a run shall do.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "shipshape.dev",
+    version = "v1alpha1",
+    kind = "NodePatchRun",
+    namespaced,
+    status = "NodePatchRunStatus",
+    shortname = "npr",
+    category = "shipshape",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Cycles a selection of nodes once: each is replaced by a fresh machine of its group.",
+    printcolumn(name = "Done", type_ = "integer", json_path = ".status.completed"),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.failed"),
+    printcolumn(name = "Total", type_ = "integer", json_path = ".status.total"),
+    printcolumn(name = "Paused", type_ = "boolean", json_path = ".status.paused"),
+    printcolumn(
+        name = "Waiting for",
+        type_ = "string",
+        json_path = ".status.waitingFor"
+    ),
+    printcolumn(
+        name = "Provider",
+        type_ = "string",
+        json_path = ".spec.provider.type",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = schema::strict)]
+pub struct NodePatchRunSpec {
+    /// Stops new tasks; those under way go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub paused: Option<bool>,
+    /// When failures pause the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+    /// Nodes to take; absent or empty means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub node_selector: Option<LabelSelector>,
+    /// Nodes to leave out, even if nodeSelector takes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub exclude_node_selector: Option<LabelSelector>,
+    /// Whether control plane nodes are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    pub exclude_control_plane: Option<bool>,
+    /// How many parts the nodes are split into, each mixed across zones; one part is done before
+    /// the next begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 2), extend("maximum" = 100))]
+    pub partition_iterations: Option<i32>,
+    /// Most important nodes in work at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 1))]
+    pub batch_size_important: Option<i32>,
+    /// Most other nodes in work at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 2))]
+    pub batch_size_non_important: Option<i32>,
+    /// Most nodes of one zone in work at once; 0 means no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(0, 0))]
+    pub max_concurrent_per_zone: Option<i32>,
+    /// Pods that make the node they run on important.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic(schema::ENTRIES))]
+    pub important_pod_selectors: Vec<PodSelector>,
+    /// Pods of which at least one each must be ready on a new node before it counts as ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic(schema::ENTRIES))]
+    pub required_node_daemon_pod_selectors: Vec<PodSelector>,
+    /// When the important pods count as stable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stability: Option<Stability>,
+    /// Which labels of the old node the new one gets; absent means none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_transfer: Option<LabelTransfer>,
+    /// Whether and how the cluster autoscaler is held off during the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler_control: Option<AutoscalerControl>,
+    /// The cloud that the nodes run in.
+    pub provider: ProviderRef,
+}
+
+impl NodePatchRunSpec {
+    /// Whether new tasks are stopped.
+    pub fn paused(&self) -> bool {
+        self.paused.unwrap_or(false)
+    }
+
+    /// Whether control plane nodes are left out.
+    pub fn exclude_control_plane(&self) -> bool {
+        self.exclude_control_plane.unwrap_or(true)
+    }
+
+    /// How many parts the nodes are split into.
+    pub fn partition_iterations(&self) -> i32 {
+        self.partition_iterations.unwrap_or(2).max(1)
+    }
+
+    /// Most important nodes in work at once.
+    pub fn batch_size_important(&self) -> i32 {
+        self.batch_size_important.unwrap_or(1).max(1)
+    }
+
+    /// Most other nodes in work at once.
+    pub fn batch_size_non_important(&self) -> i32 {
+        self.batch_size_non_important.unwrap_or(2).max(1)
+    }
+
+    /// Most nodes of one zone in work at once, if there is such a limit.
+    pub fn max_concurrent_per_zone(&self) -> Option<i32> {
+        self.max_concurrent_per_zone.filter(|limit| *limit > 0)
+    }
+
+    /// After how many failed tasks the run pauses, if it does.
+    pub fn pause_after_failures(&self) -> Option<i32> {
+        let policy = self.failure_policy.as_ref()?;
+        let enabled = policy.enabled.unwrap_or(false);
+        enabled.then(|| policy.pause_after_failures.unwrap_or(1).max(1))
+    }
+}
+
+/// When failures pause a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailurePolicy {
+    /// Whether failed tasks are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub enabled: Option<bool>,
+    /// How many failed tasks pause the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 1))]
+    pub pause_after_failures: Option<i32>,
+}
+
+/// Whether and how the cluster autoscaler is held off during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoscalerControl {
+    /// Whether it is held off at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub enabled: Option<bool>,
+    /// Deployments to scale to zero; absent means none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub deployment_selector: Option<LabelSelector>,
+    /// Namespace of the Deployments; empty or absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(63))]
+    pub namespace: Option<String>,
+    /// Whether the replica count is put back even if somebody changed it meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    pub force_restore: Option<bool>,
+}
+
+impl AutoscalerControl {
+    /// Whether the autoscaler is held off at all.
+    pub fn enabled(&self) -> bool {
+        self.enabled.unwrap_or(false)
+    }
+
+    /// Whether the replica count is put back even if somebody changed it meanwhile.
+    pub fn force_restore(&self) -> bool {
+        self.force_restore.unwrap_or(true)
+    }
+}

@@ -1,0 +1,135 @@
+//! How far a run has come.
+//!
+//! Owns the status of NodePatchRun: written by the run controller, read by everybody.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// How far a run has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = schema::strict)]
+pub struct NodePatchRunStatus {
+    /// The generation of the spec that this status was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What holds for the run, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The nodes to cycle and their order, made once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<RunPlan>,
+    /// Index of the partition in work; equal to the number of partitions when all are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_iteration: Option<i32>,
+    /// Nodes of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<i32>,
+    /// Important nodes in work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight_important: Option<i32>,
+    /// Other nodes in work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight_non_important: Option<i32>,
+    /// Nodes that are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<i32>,
+    /// Nodes whose task failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i32>,
+    /// Whether no new tasks are started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Why no new tasks are started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub pause_reason: Option<String>,
+    /// What the run waits for, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub waiting_for: Option<String>,
+    /// What was saved of the cluster autoscaler before it was held off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<AutoscalerRecord>,
+    /// The last thing that went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub last_error: Option<String>,
+}
+
+/// The nodes to cycle and their order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPlan {
+    /// Fingerprint of the nodes and zones that the plan was made from.
+    #[schemars(transform = schema::text(schema::WORD))]
+    pub plan_version: String,
+    /// The nodes, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic(schema::NODES))]
+    pub candidates: Vec<Candidate>,
+    /// The parts the nodes are split into, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic(100))]
+    pub partitions: Vec<Partition>,
+}
+
+/// One node of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    /// Name of the node.
+    #[schemars(transform = schema::text(schema::NAME))]
+    pub name: String,
+    /// Zone of the node.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(transform = schema::text(schema::WORD))]
+    pub zone: String,
+}
+
+/// One part of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Partition {
+    /// Place in the order, from 0.
+    #[schemars(transform = schema::at_least(0))]
+    pub index: i32,
+    /// Names of the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::strings(schema::NODES, schema::NAME))]
+    pub nodes: Vec<String>,
+}
+
+/// What was saved of the cluster autoscaler before it was held off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoscalerRecord {
+    /// Whether it is held off now.
+    pub scaled_down: bool,
+    /// The Deployments and their replica counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::keyed(schema::ENTRIES, &["namespace", "name"]))]
+    pub targets: Vec<AutoscalerTarget>,
+}
+
+/// One Deployment that is held at zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoscalerTarget {
+    /// Namespace of the Deployment.
+    #[schemars(transform = schema::text(63))]
+    pub namespace: String,
+    /// Name of the Deployment.
+    #[schemars(transform = schema::text(schema::NAME))]
+    pub name: String,
+    /// Replicas to put back.
+    #[schemars(transform = schema::at_least(0))]
+    pub original_replicas: i32,
+    /// When it was scaled last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_scaled_at: Option<Time>,
+}

@@ -1,0 +1,139 @@
+//! PendingNode: one machine on its way in or out.
+//!
+//! Owns spec and status. Made by tasks and by verification, driven by the machine controller.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// Which machine, and where it shall go.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "shipshape.dev",
+    version = "v1alpha1",
+    kind = "PendingNode",
+    status = "PendingNodeStatus",
+    shortname = "pn",
+    category = "shipshape",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "One machine on its way into the cluster or out of it.",
+    printcolumn(name = "Node", type_ = "string", json_path = ".spec.nodeName"),
+    printcolumn(name = "Goal", type_ = "string", json_path = ".spec.goal"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.cspState"),
+    printcolumn(name = "Reached", type_ = "boolean", json_path = ".status.reachedGoal"),
+    printcolumn(
+        name = "Waiting for",
+        type_ = "string",
+        json_path = ".status.waitingFor"
+    ),
+    printcolumn(
+        name = "Deadline",
+        type_ = "string",
+        json_path = ".spec.deadline",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Provider ID",
+        type_ = "string",
+        json_path = ".spec.providerID",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(
+    transform = schema::strict,
+    transform = schema::rule(
+        "(has(self.providerID) && self.providerID != '') || (has(self.nodeName) && self.nodeName != '')",
+        "providerID or nodeName is required",
+    ),
+)]
+pub struct PendingNodeSpec {
+    /// What the machine's kubelet registers as providerID.
+    #[serde(
+        rename = "providerID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(transform = schema::text(schema::CLOUD_ID))]
+    pub provider_id: Option<String>,
+    /// The cloud's name of the machine's group.
+    #[serde(rename = "groupID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::CLOUD_ID))]
+    pub group_id: Option<String>,
+    /// Name of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::NAME))]
+    pub node_name: Option<String>,
+    /// Where the machine shall go.
+    pub goal: PendingNodeGoal,
+    /// When the goal must be reached; a machine that has not joined by then is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+}
+
+/// Where a machine shall go.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum PendingNodeGoal {
+    /// Become a node of the cluster.
+    #[default]
+    Join,
+    /// Go away.
+    Leave,
+}
+
+/// Where a machine is in its life, as the cloud says.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum CspState {
+    /// The cloud gave no clear answer.
+    #[default]
+    Unknown,
+    /// Asked for, not yet running.
+    Creating,
+    /// Running.
+    Ready,
+    /// Switched off but still there.
+    Stopped,
+    /// On its way out.
+    Terminating,
+    /// Gone.
+    Terminated,
+    /// The cloud gave up on it.
+    Failed,
+}
+
+/// How far a machine has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = schema::strict)]
+pub struct PendingNodeStatus {
+    /// The generation of the spec that this status was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What holds for the machine, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Where the machine is in its life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csp_state: Option<CspState>,
+    /// Whether the goal is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_goal: Option<bool>,
+    /// What the machine waits for, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub waiting_for: Option<String>,
+}
