@@ -3,4 +3,5 @@
 //! Nothing that runs in production depends on this crate.
 
 pub mod cloud;
+pub mod schema;
 pub mod seed;
