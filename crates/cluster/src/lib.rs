@@ -3,6 +3,22 @@
 //!
 //! It reads and writes; it never decides.
 
+pub mod backoff;
 pub mod clock;
+pub mod error;
+pub mod events;
+pub mod evict;
+pub mod leader;
+pub mod ledger;
+pub mod lock;
+pub mod node;
+pub mod patch;
+pub mod queue;
+pub mod shutdown;
+pub mod status;
+pub mod store;
 
 pub use clock::Clock;
+pub use error::{Error, ErrorClass, Result};
+pub use shutdown::Shutdown;
+pub use store::{Change, Key, Store};

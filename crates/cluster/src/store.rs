@@ -1,0 +1,456 @@
+//! A sorted copy of one kind, kept equal to the server, that a pass can read without a request.
+//!
+//! Owns the copy, its indexes, and the promise that a pass reads its own writes: after a write the
+//! store is told which version to expect, and a pass for that key waits until the store has seen it.
+//! A copy only says where to look: whoever is about to destroy reads live first. kube-runtime's store
+//! is not used because it is a hash map that iterates in random order. Waiters sit on a `Notify`
+//! because tokio's `watch` channel wakes its waiters in random order.
+
+mod follow;
+mod table;
+mod version;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::api::Api;
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result, call, status_of};
+use follow::Follower;
+use table::Table;
+pub use table::Terms;
+pub use version::Version;
+
+/// Which object of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Empty for kinds without namespaces.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object in a namespace.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The key of an object of a kind without namespaces.
+    pub fn cluster(name: impl Into<String>) -> Self {
+        Self::new("", name)
+    }
+
+    /// The key of a given object.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        Self::new(object.namespace().unwrap_or_default(), object.name_any())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            formatter.write_str(&self.name)
+        } else {
+            write!(formatter, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// One difference, as told to whoever maps objects to work.
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    /// An object is new or different.
+    Applied {
+        /// What was known before.
+        old: Option<Arc<K>>,
+        /// What is known now.
+        new: Arc<K>,
+    },
+    /// An object is gone.
+    Deleted {
+        /// What was known last.
+        old: Arc<K>,
+    },
+}
+
+impl<K> Change<K> {
+    /// The newest state known.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Self::Applied { new, .. } => new,
+            Self::Deleted { old } => old,
+        }
+    }
+}
+
+/// How a store follows the server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only objects with these labels.
+    pub labels: Option<String>,
+    /// Only objects with these fields.
+    pub fields: Option<String>,
+    /// Objects per page of a list.
+    pub page_size: u32,
+    /// How long one watch may last, at most 290 s.
+    pub watch_for: Duration,
+    /// Wait after the first failure.
+    pub first_retry: Duration,
+    /// Longest wait between attempts.
+    pub last_retry: Duration,
+    /// How long a pass waits for its own write before the object is read live.
+    pub catch_up_within: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            labels: None,
+            fields: None,
+            page_size: 500,
+            watch_for: Duration::from_secs(290),
+            first_retry: Duration::from_secs(1),
+            last_retry: Duration::from_secs(30),
+            catch_up_within: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How a store came to know our own write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaughtUp {
+    /// Nothing was outstanding, or the watch brought it.
+    Seen,
+    /// The watch was late; the object was read live.
+    Refetched,
+}
+
+/// Ends the following when dropped.
+#[derive(Debug)]
+pub struct Following(JoinHandle<()>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Expectation {
+    /// `None` when the version has no place in the order: then only a live read helps.
+    version: Option<Version>,
+    until: Instant,
+}
+
+type Listener<K> = Arc<dyn Fn(Change<K>) + Send + Sync>;
+
+struct State<K> {
+    table: Table<K>,
+    synced: bool,
+    expected: BTreeMap<Key, Expectation>,
+    trim: fn(&mut K),
+    source: Option<Source<K>>,
+    catch_up_within: Duration,
+}
+
+/// Where live reads go, and who hears of what they bring.
+struct Source<K> {
+    client: Client,
+    on_change: Listener<K>,
+}
+
+impl<K> Clone for Source<K> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            on_change: Arc::clone(&self.on_change),
+        }
+    }
+}
+
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+/// A handle on the copy; clones share it.
+pub struct Store<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K: Resource> Default for Store<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Resource> Store<K> {
+    /// An empty copy that nobody keeps up yet.
+    pub fn new() -> Self {
+        let state = State {
+            table: Table::default(),
+            synced: false,
+            expected: BTreeMap::new(),
+            trim: |_| (),
+            source: None,
+            catch_up_within: Settings::default().catch_up_within,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                changed: Notify::new(),
+            }),
+        }
+    }
+
+    /// Lets objects be found by terms of their own, at a cost that does not grow with the cluster.
+    pub fn with_index(self, name: &'static str, terms: Terms<K>) -> Self {
+        self.state().table.add_index(name, terms);
+        self
+    }
+
+    /// Drops what nobody reads before an object is kept. Managed fields are always dropped.
+    pub fn with_trim(self, trim: fn(&mut K)) -> Self {
+        self.state().trim = trim;
+        self
+    }
+
+    /// One object.
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.state().table.get(key)
+    }
+
+    /// All objects, in the order of their keys.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.state().table.list()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.state().table.len()
+    }
+
+    /// Whether there are none. Says nothing unless the store is synced.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects that name `term` in the index, in the order of their keys.
+    pub fn by_index(&self, index: &'static str, term: &str) -> Vec<Arc<K>> {
+        let found = self.state().table.by_index(index, term);
+        debug_assert!(found.is_some(), "no index {index}");
+        found.unwrap_or_default()
+    }
+
+    /// Whether the whole kind has been listed at least once.
+    pub fn is_synced(&self) -> bool {
+        self.state().synced
+    }
+
+    /// Waits until the whole kind has been listed once. The caller sets the deadline.
+    pub async fn synced(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            if self.is_synced() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Notes a write of ours: no pass for this key shall run on a copy older than it.
+    pub fn expect(&self, key: &Key, resource_version: &str) {
+        let mut state = self.state();
+        let until = Instant::now() + state.catch_up_within;
+        let version = Version::parse(resource_version);
+        state
+            .expected
+            .insert(key.clone(), Expectation { version, until });
+    }
+
+    /// Whether the copy holds all our writes to this key.
+    pub fn has_caught_up(&self, key: &Key) -> bool {
+        self.outstanding(key).is_none()
+    }
+
+    /// What is still awaited for a key; forgets it once it has come.
+    fn outstanding(&self, key: &Key) -> Option<Expectation> {
+        let mut state = self.state();
+        let Expectation { version, until } = state.expected.get(key)?;
+        let (version, until) = (version.clone(), *until);
+        if let Some(version) = &version {
+            let held = state
+                .table
+                .get(key)
+                .and_then(|object| table::version_of(object.as_ref()));
+            if state.table.has_seen(version) || held.is_some_and(|held| held >= *version) {
+                state.expected.remove(key);
+                return None;
+            }
+        }
+        Some(Expectation { version, until })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trim(&self, mut object: K) -> K {
+        object.meta_mut().managed_fields = None;
+        let trim = self.state().trim;
+        trim(&mut object);
+        object
+    }
+
+    fn apply(&self, object: K) {
+        let change = self.state().table.apply(object);
+        self.tell(change);
+    }
+
+    fn delete(&self, last: &K) {
+        let change = self.state().table.delete(last);
+        self.tell(change);
+    }
+
+    fn advance(&self, version: &str) {
+        self.state().table.advance(version);
+        self.shared.changed.notify_waiters();
+    }
+
+    fn replace(&self, objects: Vec<K>, version: &str) {
+        let changes = {
+            let mut state = self.state();
+            state.synced = true;
+            state.table.replace(objects, version)
+        };
+        self.tell(changes);
+    }
+
+    /// Handlers run outside the lock, so that they may read the store.
+    fn tell(&self, changes: impl IntoIterator<Item = Change<K>>) {
+        let listener = self
+            .state()
+            .source
+            .as_ref()
+            .map(|source| Arc::clone(&source.on_change));
+        for change in changes {
+            if let Some(listener) = &listener {
+                listener(change);
+            }
+        }
+        self.shared.changed.notify_waiters();
+    }
+}
+
+impl<K> Store<K>
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
+    K::DynamicType: Default,
+{
+    /// Begins to follow the server. `on_change` hears every difference, and only differences; it must
+    /// not wait. The following ends when the returned value is dropped.
+    pub fn start(
+        &self,
+        api: Api<K>,
+        settings: Settings,
+        on_change: impl Fn(Change<K>) + Send + Sync + 'static,
+    ) -> Following {
+        let source = Source {
+            client: api.clone().into_client(),
+            on_change: Arc::new(on_change),
+        };
+        {
+            let mut state = self.state();
+            state.catch_up_within = settings.catch_up_within;
+            state.source = Some(source);
+        }
+        let follower = Follower {
+            store: self.clone(),
+            api,
+            settings,
+            kind: K::kind(&K::DynamicType::default()).into_owned(),
+        };
+        Following(tokio::spawn(follower.run()))
+    }
+
+    /// Waits until the copy holds all our writes to this key; past the deadline reads it live.
+    pub async fn wait_for(&self, key: &Key) -> Result<CaughtUp> {
+        loop {
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            match self.outstanding(key) {
+                None => return Ok(CaughtUp::Seen),
+                Some(Expectation { version: None, .. }) => break,
+                Some(Expectation { until, .. }) => {
+                    tokio::select! {
+                        biased;
+                        () = &mut changed => (),
+                        () = tokio::time::sleep_until(until) => break,
+                    }
+                }
+            }
+        }
+        self.refetch(key).await?;
+        Ok(CaughtUp::Refetched)
+    }
+
+    /// Reads one object live and takes it into the copy.
+    pub async fn refetch(&self, key: &Key) -> Result<Option<Arc<K>>> {
+        let kind = K::DynamicType::default();
+        let object = format!("{} {key}", K::kind(&kind));
+        let Some(source) = self.state().source.clone() else {
+            return Err(Error::Malformed {
+                object,
+                field: "store".into(),
+                why: "not started".into(),
+            });
+        };
+        let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_str());
+        let path = format!("{}/{}", K::url_path(&kind, namespace), key.name);
+        let request = async {
+            let request = http::Request::get(path)
+                .body(vec![])
+                .map_err(kube::Error::HttpError)?;
+            match source.client.request::<K>(request).await {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if status_of(&error).is_some_and(|s| s.reason == "NotFound") => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let found = call("get", object, request).await?;
+        match found {
+            Some(found) => self.apply(self.trim(found)),
+            None => {
+                let change = self.state().table.remove(key);
+                self.tell(change);
+            }
+        }
+        self.state().expected.remove(key);
+        Ok(self.get(key))
+    }
+}
+
+#[cfg(test)]
+mod tests;
