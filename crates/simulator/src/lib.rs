@@ -2,6 +2,8 @@
 //!
 //! Nothing that runs in production depends on this crate.
 
+pub mod apply;
 pub mod cloud;
+pub mod patch;
 pub mod schema;
 pub mod seed;

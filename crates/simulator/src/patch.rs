@@ -1,0 +1,152 @@
+//! Patches of the three older sorts: JSON patch, JSON merge patch, strategic merge patch.
+//!
+//! Owns their formats and refusals. Pure: object and patch in, object out. Must not track owners
+//! or store. Server-side apply is in `apply`. Called by the server's patch verb.
+
+use serde_json::Value;
+
+use crate::apply::KindShape;
+
+mod strategic;
+
+/// Most operations in one JSON patch.
+const MOST_OPERATIONS: usize = 10_000;
+
+/// The sorts of patches, by their content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+    /// `application/apply-patch+yaml`
+    Apply,
+}
+
+impl PatchType {
+    /// The content type, without parameters.
+    pub fn media(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+
+    /// What objects of a kind may be patched with.
+    pub fn accepted(shape: &KindShape) -> &'static [Self] {
+        if shape.is_core {
+            &[Self::Json, Self::Merge, Self::Strategic, Self::Apply]
+        } else {
+            &[Self::Json, Self::Merge, Self::Apply]
+        }
+    }
+
+    /// The sort that a `Content-Type` header names, if the kind accepts it.
+    pub fn read(header: &str, shape: &KindShape) -> Result<Self, PatchError> {
+        let media = header.split(';').next().unwrap_or_default();
+        let accepted = Self::accepted(shape);
+        accepted
+            .iter()
+            .copied()
+            .find(|sort| sort.media() == media)
+            .ok_or_else(|| {
+                PatchError::UnsupportedMediaType(accepted.iter().map(|sort| sort.media()).collect())
+            })
+    }
+}
+
+/// Why a patch was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The kind is not patched this way (415). Holds what it accepts.
+    #[error(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        .0.join(", ")
+    )]
+    UnsupportedMediaType(Vec<&'static str>),
+    /// The patch cannot be read (400).
+    #[error("{0}")]
+    BadRequest(String),
+    /// The patch is too long (413).
+    #[error("{0}")]
+    TooLarge(String),
+    /// The patch does not fit the object (422). Holds what the server keeps to itself.
+    #[error("the server rejected our request due to an error in our request")]
+    Unprocessable(String),
+    /// A malformed strategic patch that the server does not foresee (500).
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// The object after the patch. An apply patch is no such thing and is refused.
+pub fn patched(
+    shape: &KindShape,
+    sort: PatchType,
+    live: &Value,
+    body: &[u8],
+) -> Result<Value, PatchError> {
+    match sort {
+        PatchType::Json => by_operations(live, body),
+        PatchType::Merge => by_merge(live, body),
+        PatchType::Strategic => {
+            let patch = document(body)?;
+            strategic::patched(&shape.types, shape.root, live, patch)
+        }
+        PatchType::Apply => Err(PatchError::Internal(
+            "an apply patch needs a writer".to_owned(),
+        )),
+    }
+}
+
+fn document(body: &[u8]) -> Result<Value, PatchError> {
+    let read: Value = serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
+    if read.is_object() {
+        Ok(read)
+    } else {
+        Err(undecodable(&format!(
+            "a JSON {} is no JSON object",
+            sort_of(&read)
+        )))
+    }
+}
+
+fn undecodable(why: &str) -> PatchError {
+    PatchError::BadRequest(format!("error decoding patch: {why}"))
+}
+
+fn sort_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
+    let patch: json_patch::Patch =
+        serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
+    if patch.0.len() > MOST_OPERATIONS {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            patch.0.len()
+        )));
+    }
+    let mut out = live.clone();
+    json_patch::patch(&mut out, &patch)
+        .map_err(|err| PatchError::Unprocessable(err.to_string()))?;
+    Ok(out)
+}
+
+fn by_merge(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
+    let patch = document(body)?;
+    let mut out = live.clone();
+    json_patch::merge(&mut out, &patch);
+    Ok(out)
+}
