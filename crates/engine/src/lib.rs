@@ -1,7 +1,21 @@
 //! Every decision of Shipshape, as a function of a snapshot and a time.
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or awaits. The same functions serve
-//! the controllers, the command line and the simulator.
+//! the controllers, the command line and the simulator. A tour: [`snapshot`] is what goes in,
+//! [`decision`] what comes out, [`run`] and [`replace`] are the two entry points, the rest serves
+//! them.
 
+pub mod admit;
+pub mod condition;
+pub mod decision;
+pub mod drain;
 pub mod ledger;
 pub mod machine;
+pub mod naming;
+pub mod plan;
+pub mod replace;
+pub mod run;
+pub mod selector;
+pub mod settings;
+pub mod snapshot;
+pub mod view;

@@ -1,0 +1,150 @@
+//! What a `decide` function returns: data that `act` and `report` carry out.
+//!
+//! Owns the vocabulary of effects. Must not perform anything. Every effect is an idempotent "ensure"
+//! that names its object by UID or token, so that a repeat after a crash, a lost answer or a second
+//! leader does no harm. An effect that creates or destroys is only ever decided on when its intent
+//! is already in the snapshot's status.
+
+use jiff::Timestamp;
+use shipshape_api::NodePatchTask;
+
+use crate::ledger::{Ledger, Slot};
+use crate::machine::{MachineId, ReplacementRequest};
+
+/// The outcome of one look at the world.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision<S> {
+    /// What the status shall say, conditions included. Written only when it differs.
+    pub status: S,
+    /// What to do, in this order; the first failure ends the pass.
+    pub effects: Vec<Effect>,
+    /// What to tell people, as Events.
+    pub notices: Vec<Notice>,
+    /// When to look again even if nothing changes; `None` when only a change can help.
+    pub wake: Option<Timestamp>,
+}
+
+impl<S> Decision<S> {
+    /// Keep this status and wait for a change.
+    pub fn rest(status: S) -> Self {
+        Self { status, effects: Vec::new(), notices: Vec::new(), wake: None }
+    }
+}
+
+/// One idempotent command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Writes the ledger with these slots added, guarded by the version that was read.
+    GrantSlots {
+        /// The ledger as it was read.
+        ledger: Ledger,
+        /// New slots by node UID.
+        slots: Vec<(String, Slot)>,
+    },
+    /// Creates the task if it does not exist.
+    EnsureTask(Box<NodePatchTask>),
+    /// Takes the node's lock for an operation.
+    AcquireLock(LockRequest),
+    /// Creates the replacement, or adopts the one that its token already made.
+    EnsureReplacement(ReplacementRequest),
+    /// Marks the node unschedulable and records whose cordon it is.
+    EnsureCordoned(NodeTarget),
+    /// Evicts one pod.
+    EvictPod(PodTarget),
+    /// Asks the cloud for the end of a machine.
+    DeleteMachine(MachineId),
+    /// Deletes the Node object.
+    DeleteNode(NodeTarget),
+    /// Gives the slot of a node back, if it is still this task's.
+    ReleaseSlot {
+        /// UID of the node.
+        node_uid: String,
+        /// The task that holds it, as `namespace/name`.
+        task: String,
+    },
+    /// Gives the lock of a node back, if it is still this operation's.
+    ReleaseLock {
+        /// Name of the node.
+        node: String,
+        /// The operation that holds it.
+        operation: String,
+    },
+}
+
+impl Effect {
+    /// A short name for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::GrantSlots { .. } => "GrantSlots",
+            Self::EnsureTask(_) => "EnsureTask",
+            Self::AcquireLock(_) => "AcquireLock",
+            Self::EnsureReplacement(_) => "EnsureReplacement",
+            Self::EnsureCordoned(_) => "EnsureCordoned",
+            Self::EvictPod(_) => "EvictPod",
+            Self::DeleteMachine(_) => "DeleteMachine",
+            Self::DeleteNode(_) => "DeleteNode",
+            Self::ReleaseSlot { .. } => "ReleaseSlot",
+            Self::ReleaseLock { .. } => "ReleaseLock",
+        }
+    }
+}
+
+/// Who wants which node's lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockRequest {
+    /// Name of the node.
+    pub node: String,
+    /// UID of the node.
+    pub node_uid: String,
+    /// The operation: UID of the task. Fences against an earlier task of the same name.
+    pub operation: String,
+    /// The task as `namespace/name`, for people.
+    pub holder: String,
+}
+
+/// A node, so exactly that a stranger of the same name is safe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTarget {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Version that the decision saw.
+    pub resource_version: String,
+    /// The operation that asks.
+    pub operation: String,
+}
+
+/// A pod, so exactly that a stranger of the same name is safe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodTarget {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// Something worth telling a person, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// Stable reason in one CamelCase word.
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+impl Notice {
+    /// A notice of something that went as planned.
+    pub fn normal(reason: &'static str, message: String) -> Self {
+        Self { warning: false, reason, message }
+    }
+
+    /// A notice of something that a person should look at.
+    pub fn warning(reason: &'static str, message: String) -> Self {
+        Self { warning: true, reason, message }
+    }
+}

@@ -1,0 +1,160 @@
+//! The plan of a run: which nodes, in which partitions, in which order.
+//!
+//! Owns candidate selection and the split into partitions. Must not look at progress: the same nodes
+//! and spec give the same plan. Called by `run` once, when a run has no plan yet.
+
+use std::collections::BTreeMap;
+
+use shipshape_api::node_patch_run::{Candidate, NodePatchRunSpec, Partition, RunPlan};
+
+use crate::ledger::Role;
+use crate::naming::hex;
+use crate::selector::{self, UnknownOperator};
+use crate::view::NodeView;
+
+/// Digits of `planVersion`.
+const VERSION_DIGITS: usize = 16;
+
+/// Makes the plan for these nodes.
+pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, UnknownOperator> {
+    let mut zones: BTreeMap<&str, Vec<&NodeView>> = BTreeMap::new();
+    for node in nodes {
+        if is_candidate(spec, node)? {
+            zones.entry(&node.zone).or_default().push(node);
+        }
+    }
+    for members in zones.values_mut() {
+        members.sort_by(|left, right| left.name.cmp(&right.name));
+    }
+    let candidates: Vec<Candidate> = zones
+        .values()
+        .flatten()
+        .map(|node| Candidate {
+            name: node.name.clone(),
+            zone: node.zone.clone(),
+            uid: node.uid.clone(),
+        })
+        .collect();
+    Ok(RunPlan {
+        plan_version: version(&candidates),
+        partitions: partitions(&zones, spec.partition_iterations()),
+        candidates,
+    })
+}
+
+fn is_candidate(spec: &NodePatchRunSpec, node: &NodeView) -> Result<bool, UnknownOperator> {
+    if node.deleting || (spec.exclude_control_plane() && node.role() == Role::ControlPlane) {
+        return Ok(false);
+    }
+    if let Some(wanted) = &spec.node_selector
+        && !selector::matches(wanted, &node.labels)?
+    {
+        return Ok(false);
+    }
+    match &spec.exclude_node_selector {
+        Some(unwanted) => Ok(!selector::matches(unwanted, &node.labels)?),
+        None => Ok(true),
+    }
+}
+
+/// Splits every zone evenly, so that each partition holds a share of all zones and a bad image shows
+/// before it has reached the whole of any one zone.
+fn partitions(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Partition> {
+    let count = usize::try_from(count).unwrap_or(1).max(1);
+    let mut parts: Vec<Vec<String>> = vec![Vec::new(); count];
+    for members in zones.values() {
+        let share = members.len().div_ceil(count).max(1);
+        for (position, node) in members.iter().enumerate() {
+            if let Some(part) = parts.get_mut((position / share).min(count - 1)) {
+                part.push(node.name.clone());
+            }
+        }
+    }
+    parts.retain(|names| !names.is_empty());
+    (0i32..).zip(parts).map(|(index, nodes)| Partition { index, nodes }).collect()
+}
+
+fn version(candidates: &[Candidate]) -> String {
+    let parts: Vec<&str> = candidates
+        .iter()
+        .flat_map(|one| [one.zone.as_str(), one.name.as_str(), one.uid.as_str()])
+        .collect();
+    hex(&parts, VERSION_DIGITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(name: &str, zone: &str) -> NodeView {
+        NodeView {
+            name: name.to_owned(),
+            uid: format!("uid-{name}"),
+            zone: zone.to_owned(),
+            ..NodeView::default()
+        }
+    }
+
+    fn names(plan: &RunPlan) -> Vec<Vec<&str>> {
+        plan.partitions
+            .iter()
+            .map(|part| part.nodes.iter().map(String::as_str).collect())
+            .collect()
+    }
+
+    #[test]
+    fn every_partition_mixes_the_zones() {
+        let nodes = [node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b"), node("b2", "b")];
+        let plan = plan(&NodePatchRunSpec::default(), &nodes).unwrap();
+        assert_eq!(names(&plan), [vec!["a1", "a2", "b1"], vec!["a3", "b2"]]);
+    }
+
+    #[test]
+    fn control_planes_and_leaving_nodes_are_left_out() {
+        let mut control_plane = node("cp", "a");
+        control_plane
+            .labels
+            .insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
+        let leaving = NodeView { deleting: true, ..node("gone", "a") };
+        let plan =
+            plan(&NodePatchRunSpec::default(), &[control_plane, leaving, node("w", "a")]).unwrap();
+        assert_eq!(names(&plan), [vec!["w"]]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_candidate_is_in_exactly_one_partition(
+            sizes in proptest::collection::vec(0usize..9, 1..5),
+            iterations in 1i32..6,
+        ) {
+            let nodes: Vec<NodeView> = sizes
+                .iter()
+                .enumerate()
+                .flat_map(|(zone, size)| {
+                    (0..*size).map(move |index| node(&format!("n{zone}-{index}"), &format!("z{zone}")))
+                })
+                .collect();
+            let spec =
+                NodePatchRunSpec { partition_iterations: Some(iterations), ..NodePatchRunSpec::default() };
+            let plan = plan(&spec, &nodes).unwrap();
+            let mut placed: Vec<String> =
+                plan.partitions.iter().flat_map(|part| part.nodes.clone()).collect();
+            placed.sort();
+            let mut all: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+            all.sort();
+            prop_assert_eq!(placed, all);
+            prop_assert!(plan.partitions.len() <= usize::try_from(iterations).unwrap());
+        }
+
+        #[test]
+        fn order_of_the_nodes_does_not_change_the_plan(seed in 0usize..24) {
+            let mut nodes = vec![node("a", "z"), node("b", "z"), node("c", "y"), node("d", "x")];
+            let first = plan(&NodePatchRunSpec::default(), &nodes).unwrap();
+            nodes.rotate_left(seed % 4);
+            nodes.swap(seed % 3, 3);
+            prop_assert_eq!(first, plan(&NodePatchRunSpec::default(), &nodes).unwrap());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A decision about a task while it is being put together.
+//!
+//! Owns the bookkeeping that every step shares: entering a step with its deadline, waiting with a
+//! reason, ending badly. Must not know what any one step does.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
+use shipshape_api::node_patch_task::{NodePatchTaskStatus, StepRecord, TaskStep, phase_of};
+
+use crate::condition::{self, Claim, Truth};
+use crate::decision::{Decision, Effect, Notice};
+use crate::settings::{Settings, StepDeadlines};
+use crate::snapshot::TaskSnapshot;
+use crate::view::Observed;
+
+/// A milestone that a step has reached: condition type, reason and sentence.
+pub(super) struct Milestone {
+    pub(super) condition: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+pub(super) struct Draft<'a> {
+    pub(super) snapshot: &'a TaskSnapshot,
+    pub(super) settings: &'a Settings,
+    pub(super) now: Timestamp,
+    pub(super) status: NodePatchTaskStatus,
+    effects: Vec<Effect>,
+    notices: Vec<Notice>,
+    wake: Option<Timestamp>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(snapshot: &'a TaskSnapshot, settings: &'a Settings, now: Timestamp) -> Self {
+        let mut status = snapshot.task.status.clone().unwrap_or_default();
+        status.observed_generation = snapshot.task.metadata.generation;
+        status.attempt.get_or_insert(1);
+        Self {
+            snapshot,
+            settings,
+            now,
+            status,
+            effects: Vec::new(),
+            notices: Vec::new(),
+            wake: None,
+        }
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Records that a milestone is reached and enters the next step.
+    pub(super) fn advance(&mut self, next: TaskStep, milestone: Milestone) {
+        self.notices.push(Notice::normal(milestone.reason, milestone.message.clone()));
+        self.claim(milestone.condition, Truth::True, milestone.reason, milestone.message);
+        self.enter(next);
+    }
+
+    /// Enters a step: the wait of the former one is over and its delay forgiven.
+    pub(super) fn enter(&mut self, next: TaskStep) {
+        let deadline = deadline_of(&self.settings.deadlines, next)
+            .and_then(|limit| self.now.checked_add(limit).ok());
+        self.status.step =
+            Some(StepRecord { name: next, since: Time(self.now), deadline: deadline.map(Time) });
+        self.status.phase = Some(phase_of(next));
+        self.status.waiting_for = None;
+        self.status.last_error = None;
+        self.status.conditions.retain(|one| one.type_ != OVERDUE);
+    }
+
+    /// Stays in the step and says why. The wait ends by a change, at `again`, or at the deadline,
+    /// whichever comes first; past the deadline the task says that it is overdue.
+    pub(super) fn wait(&mut self, reason: String, again: Option<SignedDuration>) {
+        let look_again = again.unwrap_or(self.settings.resync);
+        let mut wake = self.now.checked_add(look_again).ok();
+        if let Some(deadline) = self.deadline() {
+            if self.now < deadline {
+                wake = wake.map(|time| time.min(deadline));
+            } else {
+                self.mark_overdue(&reason);
+            }
+        }
+        self.status.waiting_for = Some(reason);
+        self.wake = wake;
+    }
+
+    /// What a question came to: the thing or its absence; `None` after having decided to wait because
+    /// there was no clear answer.
+    pub(super) fn look<T: Clone>(&mut self, observed: &Observed<T>, about: &str) -> Option<Option<T>> {
+        let why = match observed {
+            Observed::Present(thing) => return Some(Some(thing.clone())),
+            Observed::Absent => return Some(None),
+            Observed::NotAsked => "nobody has looked yet",
+            Observed::Unknown(why) => why,
+        };
+        self.wait(format!("cannot tell {about}: {why}"), Some(self.settings.machine_poll));
+        None
+    }
+
+    /// Gives the task up: slot and lock go back, then the task ends as failed.
+    pub(super) fn fail(&mut self, reason: &'static str, message: String) {
+        self.notices.push(Notice::warning(reason, message.clone()));
+        self.claim(SUCCEEDED, Truth::False, reason, message.clone());
+        self.enter(TaskStep::Release);
+        self.status.last_error = Some(message);
+    }
+
+    /// Nothing to do, ever again.
+    pub(super) fn rest(&mut self) {
+        self.status.waiting_for = None;
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.status.conditions.iter().any(|one| one.type_ == SUCCEEDED && one.status == "False")
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        kind: &'static str,
+        truth: Truth,
+        reason: &'static str,
+        message: String,
+    ) {
+        let generation = self.snapshot.task.metadata.generation;
+        let claim = Claim { kind, truth, reason, message };
+        condition::set(&mut self.status.conditions, claim, generation, self.now);
+    }
+
+    pub(super) fn finish(mut self) -> Decision<NodePatchTaskStatus> {
+        let before = self.snapshot.task.status.clone().unwrap_or_default();
+        if self.status != before {
+            self.status.updated_at = Some(Time(self.now));
+        }
+        Decision {
+            status: self.status,
+            effects: self.effects,
+            notices: self.notices,
+            wake: self.wake,
+        }
+    }
+
+    /// When the current step must be over. The first step has no record yet; it began with the task.
+    fn deadline(&self) -> Option<Timestamp> {
+        match &self.status.step {
+            Some(step) => step.deadline.as_ref().map(|time| time.0),
+            None => {
+                let began = self.snapshot.task.metadata.creation_timestamp.as_ref()?;
+                began.0.checked_add(self.settings.deadlines.lock).ok()
+            }
+        }
+    }
+
+    fn mark_overdue(&mut self, reason: &str) {
+        let message = format!("past its deadline, still waiting: {reason}");
+        if !condition::is_true(&self.status.conditions, OVERDUE) {
+            self.notices.push(Notice::warning("DeadlinePassed", message.clone()));
+        }
+        self.claim(OVERDUE, Truth::True, "DeadlinePassed", message);
+    }
+}
+
+fn deadline_of(deadlines: &StepDeadlines, step: TaskStep) -> Option<SignedDuration> {
+    match step {
+        TaskStep::Lock => Some(deadlines.lock),
+        TaskStep::Provision => Some(deadlines.provision),
+        TaskStep::Join => Some(deadlines.join),
+        TaskStep::Cordon => Some(deadlines.cordon),
+        TaskStep::Drain => Some(deadlines.drain),
+        TaskStep::Remove => Some(deadlines.remove),
+        TaskStep::Forget => Some(deadlines.forget),
+        TaskStep::Release => Some(deadlines.release),
+        TaskStep::Done | TaskStep::Failed => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! Facts that several steps of a replacement ask for, and what it means when they are missing.
+//!
+//! Owns the reading of a task's snapshot. Must not ask for effects.
+
+use shipshape_api::node_patch_task::MachineRecord;
+
+use super::draft::Draft;
+use crate::decision::NodeTarget;
+use crate::machine::{Group, Machine};
+use crate::view::{NodeView, Observed};
+
+/// The node this task is about, or `None` after having decided what its absence means.
+pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
+    let found = draft.look(&own_node(draft), "how the node fares")?;
+    if found.is_none() {
+        let name = &draft.snapshot.task.spec.node_name;
+        draft.fail("NodeGone", format!("node {name} was gone before its replacement began"));
+    }
+    found
+}
+
+/// The old node as it is; a node of the same name with another UID is a stranger and counts as
+/// absent.
+pub(super) fn own_node(draft: &Draft<'_>) -> Observed<NodeView> {
+    match &draft.snapshot.old_node {
+        Observed::Present(node) if node.uid != draft.snapshot.task.spec.node_uid => Observed::Absent,
+        other => other.clone(),
+    }
+}
+
+/// Whether the replacement is still ready; if not, the wait is already decided on.
+pub(super) fn is_replacement_ready(draft: &mut Draft<'_>) -> bool {
+    let name = draft.status.new_node_name.clone().unwrap_or_default();
+    let uid = draft.status.new_node_uid.clone().unwrap_or_default();
+    match draft.look(&draft.snapshot.new_node, "whether the replacement is ready") {
+        Some(Some(node)) if node.uid == uid && node.ready => return true,
+        Some(Some(_)) => draft.wait(format!("node {name} to be ready again"), None),
+        Some(None) => draft.wait(format!("node {name}, which has disappeared"), None),
+        None => {}
+    }
+    false
+}
+
+/// The machine behind the old node, or `None` after having decided what its absence means.
+pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
+    let found = draft.look(&draft.snapshot.old_machine, "which machine is behind the node")?;
+    if found.is_none() {
+        let message = "the cloud does not know the machine behind the node".to_owned();
+        draft.fail("MachineUnknown", message);
+    }
+    found
+}
+
+/// The group that launches the replacement, or `None` after having decided what its absence means.
+pub(super) fn group_or_fail(draft: &mut Draft<'_>) -> Option<Group> {
+    let found = draft.look(&draft.snapshot.group, "which group launches the replacement")?;
+    if found.is_none() {
+        let message = "the machine belongs to no group, so nothing can launch its replacement";
+        draft.fail("GroupUnknown", message.to_owned());
+    }
+    found
+}
+
+/// What the status keeps of a machine.
+pub(super) fn machine_record(draft: &Draft<'_>, machine: &Machine) -> MachineRecord {
+    MachineRecord {
+        provider: draft.snapshot.task.spec.provider_type().to_owned(),
+        id: machine.id.0.clone(),
+        location: [("zone".to_owned(), machine.zone.clone())].into(),
+        provider_id: Some(machine.provider_id.0.clone()),
+    }
+}
+
+/// The node as an effect must name it.
+pub(super) fn node_target(draft: &Draft<'_>, node: &NodeView) -> NodeTarget {
+    NodeTarget {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        operation: operation(draft).to_owned(),
+    }
+}
+
+/// The operation's id: the UID of the task.
+pub(super) fn operation<'a>(draft: &Draft<'a>) -> &'a str {
+    draft.snapshot.task.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// The task as `namespace/name`.
+pub(super) fn task_key(draft: &Draft<'_>) -> String {
+    let meta = &draft.snapshot.task.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default())
+}

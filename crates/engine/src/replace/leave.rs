@@ -1,0 +1,201 @@
+//! The second half of a replacement: empty the old node, take it out, give slot and lock back.
+//!
+//! Each function says when its step is entered, when it is left and what it may ask for. Every one
+//! that disrupts looks at live facts first and waits when they disagree.
+
+use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
+use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
+
+use super::draft::{Draft, Milestone};
+use super::facts::{is_replacement_ready, node_target, operation, own_node, task_key};
+use crate::condition::Truth;
+use crate::decision::Effect;
+use crate::drain::{self, DrainMove};
+use crate::machine::{MachineId, MachineState};
+
+/// Blocked pods that a status names; the rest are counted.
+const BLOCKED_NAMED_MAX: usize = 10;
+
+/// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
+/// the cordon.
+pub(super) fn cordon(draft: &mut Draft<'_>) {
+    if !is_replacement_ready(draft) {
+        return;
+    }
+    match draft.look(&own_node(draft), "how the old node fares") {
+        None => {}
+        Some(None) => {
+            draft.advance(TaskStep::Remove, drained("the old node has left by itself".to_owned()));
+        }
+        Some(Some(node)) if node.unschedulable => {
+            let message = format!("node {} takes no new pods", node.name);
+            draft.advance(
+                TaskStep::Drain,
+                Milestone { condition: CORDONED, reason: "NodeCordoned", message },
+            );
+        }
+        Some(Some(node)) => {
+            draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
+            draft.wait(format!("node {} to be cordoned", node.name), None);
+        }
+    }
+}
+
+/// Entered when the old node takes no new pods. Left when the pod list says that it is empty. Asks
+/// for evictions.
+pub(super) fn drain(draft: &mut Draft<'_>) {
+    let Some(next) = drain_move(draft) else { return };
+    if next.is_done() {
+        if let Some(record) = &mut draft.status.drain {
+            record.remaining = 0;
+            record.blocked.clear();
+        }
+        let node = &draft.snapshot.task.spec.node_name;
+        draft.advance(TaskStep::Remove, drained(format!("node {node} has no more pods to move")));
+        return;
+    }
+    record_drain(draft, &next);
+    for pod in &next.evict {
+        draft.effect(Effect::EvictPod(pod.clone()));
+    }
+    draft.wait(drain_reason(&next), None);
+}
+
+fn drain_reason(next: &DrainMove) -> String {
+    let Some(first) = next.blocked.first() else { return "pods to leave".to_owned() };
+    let pod = format!("{}/{}", first.pod.namespace, first.pod.name);
+    match next.blocked.len() {
+        1 => format!("pod {pod}: {}", first.block.sentence()),
+        many => format!("pod {pod}: {} ({} more blocked)", first.block.sentence(), many - 1),
+    }
+}
+
+fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
+    let pods = draft.look(&draft.snapshot.pods, "which pods are left")?;
+    Some(drain::next_move(&pods.unwrap_or_default(), &draft.snapshot.budgets))
+}
+
+/// Keeps the record of the drain. It changes with what is blocked and not with every pod that
+/// leaves, so that a drain of a hundred pods does not cost a hundred writes.
+fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
+    let blocked: Vec<BlockedEviction> = next
+        .blocked
+        .iter()
+        .take(BLOCKED_NAMED_MAX)
+        .map(|one| BlockedEviction {
+            namespace: one.pod.namespace.clone(),
+            pod: one.pod.name.clone(),
+            budget: Some(one.block.budgets()).filter(|names| !names.is_empty()),
+            message: one.block.sentence(),
+        })
+        .collect();
+    let remaining = i32::try_from(next.remaining).unwrap_or(i32::MAX);
+    match &mut draft.status.drain {
+        Some(record) if record.blocked == blocked => {}
+        Some(record) => {
+            record.remaining = remaining;
+            record.blocked = blocked;
+        }
+        None => draft.status.drain = Some(DrainRecord { total: remaining, remaining, blocked }),
+    }
+}
+
+/// Entered when the old node was seen empty. Left when the cloud says that its machine is gone. Asks
+/// for the machine's end, after a last live look at both nodes.
+pub(super) fn remove(draft: &mut Draft<'_>) {
+    let about = "how the old machine fares";
+    let Some(machine) = draft.look(&draft.snapshot.old_machine, about) else { return };
+    match machine.map(|machine| (machine.id, machine.state)) {
+        None | Some((_, MachineState::Terminated)) => return machine_gone(draft),
+        Some((id, MachineState::Terminating)) => {
+            return draft.wait(format!("machine {id} to end"), Some(draft.settings.machine_poll));
+        }
+        Some(_) => {}
+    }
+    if !is_replacement_ready(draft) {
+        return;
+    }
+    match drain_move(draft) {
+        None => {}
+        Some(next) if !next.is_done() => {
+            let message = format!("{} pod(s) came back to the old node", next.remaining);
+            draft.claim(DRAINED, Truth::False, "PodsCameBack", message);
+            draft.enter(TaskStep::Cordon);
+        }
+        Some(_) => ask_for_end(draft),
+    }
+}
+
+fn ask_for_end(draft: &mut Draft<'_>) {
+    let Some(record) = &draft.status.old_machine else {
+        let message = "the status has lost the old machine's record".to_owned();
+        return draft.fail("IntentMissing", message);
+    };
+    let id = MachineId(record.id.clone());
+    let reason = format!("machine {id} to end");
+    draft.effect(Effect::DeleteMachine(id));
+    draft.wait(reason, Some(draft.settings.machine_poll));
+}
+
+fn machine_gone(draft: &mut Draft<'_>) {
+    let id = draft.status.old_machine.as_ref().map(|record| record.id.clone()).unwrap_or_default();
+    let message = format!("machine {id} is gone");
+    draft.advance(
+        TaskStep::Forget,
+        Milestone { condition: OLD_DELETED, reason: "MachineGone", message },
+    );
+}
+
+/// Entered when the old machine is gone. Left when its Node object is gone too. Asks for the
+/// object's deletion.
+pub(super) fn forget(draft: &mut Draft<'_>) {
+    match draft.look(&own_node(draft), "whether the old Node is left") {
+        None => {}
+        Some(None) => draft.enter(TaskStep::Release),
+        Some(Some(node)) => {
+            if !node.deleting {
+                draft.effect(Effect::DeleteNode(node_target(draft, &node)));
+            }
+            draft.wait(format!("Node {} to go", node.name), None);
+        }
+    }
+}
+
+/// Entered when the work is over, well or badly. Left when slot and lock are given back.
+pub(super) fn release(draft: &mut Draft<'_>) {
+    let Some(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else { return };
+    let Some(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else { return };
+    let spec = &draft.snapshot.task.spec;
+    let is_locked = lock.is_some_and(|lock| lock.operation == operation(draft));
+    if slot.is_some() {
+        let task = task_key(draft);
+        draft.effect(Effect::ReleaseSlot { node_uid: spec.node_uid.clone(), task });
+    }
+    if is_locked {
+        let operation = operation(draft).to_owned();
+        draft.effect(Effect::ReleaseLock { node: spec.node_name.clone(), operation });
+    }
+    if slot.is_some() || is_locked {
+        draft.wait(format!("slot and lock of node {} to be given back", spec.node_name), None);
+    } else {
+        end(draft);
+    }
+}
+
+fn end(draft: &mut Draft<'_>) {
+    if draft.has_failed() {
+        let error = draft.status.last_error.take();
+        draft.enter(TaskStep::Failed);
+        draft.status.last_error = error;
+    } else {
+        let message = format!("node {} was replaced", draft.snapshot.task.spec.node_name);
+        draft.advance(
+            TaskStep::Done,
+            Milestone { condition: SUCCEEDED, reason: "NodeReplaced", message },
+        );
+    }
+}
+
+fn drained(message: String) -> Milestone {
+    Milestone { condition: DRAINED, reason: "NodeDrained", message }
+}

@@ -1,0 +1,343 @@
+//! Tables for the replacement: what each step asks for, when it moves on, what stops it.
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
+use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase};
+
+use super::*;
+use crate::condition;
+use crate::decision::Effect;
+use crate::machine::{Group, Machine, MachineState};
+use crate::snapshot::LockView;
+use crate::view::{NodeView, Observed, PodView};
+
+const OPERATION: &str = "task-uid";
+
+fn start() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap()
+}
+
+fn task() -> NodePatchTask {
+    let spec = NodePatchTaskSpec {
+        run_uid: "run-uid".to_owned(),
+        node_name: "old".to_owned(),
+        node_uid: "old-uid".to_owned(),
+        ..NodePatchTaskSpec::default()
+    };
+    let mut task = NodePatchTask::new("task", spec);
+    task.metadata.namespace = Some("ns".to_owned());
+    task.metadata.uid = Some(OPERATION.to_owned());
+    task.metadata.creation_timestamp = Some(Time(start()));
+    task
+}
+
+fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        resource_version: "7".to_owned(),
+        ready: true,
+        ..NodeView::default()
+    }
+}
+
+fn machine(id: &str, state: MachineState) -> Machine {
+    Machine {
+        id: id.into(),
+        provider_id: format!("embedded:///a/{id}").as_str().into(),
+        group: Some("workers".into()),
+        zone: "a".to_owned(),
+        image: "image-1".into(),
+        state,
+        protected: false,
+        tags: [].into(),
+    }
+}
+
+fn lock(operation: &str) -> Observed<LockView> {
+    Observed::Present(LockView {
+        operation: operation.to_owned(),
+        holder: "ns/other".to_owned(),
+        node_uid: "old-uid".to_owned(),
+    })
+}
+
+fn pod(name: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        owner: Some(("ReplicaSet".to_owned(), "web".to_owned())),
+        ..PodView::default()
+    }
+}
+
+/// A world in which nothing is in the way, seen by a task that has just been made.
+fn fair_world() -> TaskSnapshot {
+    TaskSnapshot {
+        old_node: Observed::Present(node("old")),
+        new_node: Observed::Present(node("new")),
+        old_machine: Observed::Present(machine("m-old", MachineState::Ready)),
+        new_machine: Observed::Present(machine("m-new", MachineState::Ready)),
+        group: Observed::Present(Group {
+            id: "workers".into(),
+            image: "image-2".into(),
+            zones: vec!["a".to_owned()],
+            min: 1,
+            max: 5,
+            desired: 3,
+        }),
+        pods: Observed::Present(Vec::new()),
+        lock: lock(OPERATION),
+        slot: Observed::Absent,
+        ..TaskSnapshot::of(task())
+    }
+}
+
+/// The fair world, seen by a task that has come as far as `step`.
+fn world_at(step: TaskStep) -> TaskSnapshot {
+    let mut world = fair_world();
+    while step_of(&world) != step {
+        let before = step_of(&world);
+        if before == TaskStep::Drain {
+            world.old_machine = Observed::Absent;
+        }
+        if before == TaskStep::Cordon {
+            world.old_node = Observed::Present(NodeView { unschedulable: true, ..node("old") });
+        }
+        if before == TaskStep::Forget {
+            world.old_node = Observed::Absent;
+            world.lock = Observed::Absent;
+        }
+        world.task.status = Some(decide(&world, &Settings::default(), start()).status);
+        assert_ne!(step_of(&world), before, "stuck on the way to {step:?}");
+    }
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Ready));
+    world
+}
+
+fn look(world: &TaskSnapshot) -> Decision<NodePatchTaskStatus> {
+    decide(world, &Settings::default(), start())
+}
+
+fn step(decision: &Decision<NodePatchTaskStatus>) -> TaskStep {
+    decision.status.step_name()
+}
+
+fn effects(decision: &Decision<NodePatchTaskStatus>) -> Vec<&'static str> {
+    decision.effects.iter().map(Effect::name).collect()
+}
+
+#[test]
+fn a_fair_world_is_walked_step_by_step_to_the_end() {
+    let world = world_at(TaskStep::Done);
+    let status = world.task.status.unwrap();
+    assert_eq!(status.phase, Some(TaskPhase::Succeeded));
+    assert!(condition::is_true(&status.conditions, SUCCEEDED));
+    let kinds: Vec<&str> = status.conditions.iter().map(|one| one.type_.as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["Locked", "ReplacementEnsured", "NewNodeReady", "Cordoned", "Drained", "OldDeleted", "Succeeded"]
+    );
+}
+
+#[test]
+fn a_free_lock_is_asked_for_and_nothing_else() {
+    let decision = look(&TaskSnapshot { lock: Observed::Absent, ..fair_world() });
+    assert_eq!(effects(&decision), ["AcquireLock"]);
+    assert_eq!(step(&decision), TaskStep::Lock);
+}
+
+#[test]
+fn a_lock_of_another_operation_is_waited_for_and_its_holder_named() {
+    let decision = look(&TaskSnapshot { lock: lock("other"), ..fair_world() });
+    assert_eq!(effects(&decision), Vec::<&str>::new());
+    assert_eq!(decision.status.waiting_for.as_deref(), Some("node old is locked by ns/other"));
+    assert!(decision.wake.is_some());
+}
+
+#[test]
+fn the_intent_is_recorded_before_any_machine_is_asked_for() {
+    let decision = look(&fair_world());
+    assert_eq!(step(&decision), TaskStep::Provision);
+    assert_eq!(decision.effects, []);
+    let intent = decision.status.replacement.unwrap();
+    assert_eq!(intent.image.as_deref(), Some("image-2"), "the group's current image");
+    assert!(!intent.token.is_empty());
+}
+
+#[test]
+fn the_replacement_is_asked_for_under_the_recorded_token() {
+    let world = TaskSnapshot { new_machine: Observed::Absent, ..world_at(TaskStep::Provision) };
+    let decision = look(&world);
+    let Some(Effect::EnsureReplacement(request)) = decision.effects.first() else {
+        panic!("{:?}", decision.effects)
+    };
+    let recorded = world.task.status.unwrap().replacement.unwrap();
+    assert_eq!(request.token.as_str(), recorded.token);
+    assert_eq!(request.zone, "a");
+}
+
+#[test]
+fn an_unclear_answer_never_leads_to_an_effect() {
+    let unknown = || "the cloud is away".to_owned();
+    let table = [
+        TaskSnapshot { lock: Observed::Unknown(unknown()), ..fair_world() },
+        TaskSnapshot { new_machine: Observed::Unknown(unknown()), ..world_at(TaskStep::Provision) },
+        TaskSnapshot { new_node: Observed::Unknown(unknown()), ..world_at(TaskStep::Cordon) },
+        TaskSnapshot { pods: Observed::Unknown(unknown()), ..world_at(TaskStep::Drain) },
+        TaskSnapshot { pods: Observed::Unknown(unknown()), ..world_at(TaskStep::Remove) },
+        TaskSnapshot { old_machine: Observed::Unknown(unknown()), ..world_at(TaskStep::Remove) },
+        TaskSnapshot { old_node: Observed::Unknown(unknown()), ..world_at(TaskStep::Forget) },
+        TaskSnapshot { slot: Observed::Unknown(unknown()), ..world_at(TaskStep::Release) },
+    ];
+    for world in table {
+        let decision = look(&world);
+        assert_eq!(decision.effects, [], "in {:?}", step_of(&world));
+        assert_eq!(step(&decision), step_of(&world));
+        assert!(decision.status.waiting_for.unwrap().contains("the cloud is away"));
+        assert!(decision.wake.is_some());
+    }
+}
+
+#[test]
+fn the_old_node_is_not_touched_while_the_replacement_is_not_ready() {
+    let sick = NodeView { ready: false, ..node("new") };
+    let stranger = NodeView { uid: "another".to_owned(), ..node("new") };
+    for new_node in [Observed::Present(sick), Observed::Present(stranger), Observed::Absent] {
+        for step in [TaskStep::Cordon, TaskStep::Remove] {
+            let world = TaskSnapshot { new_node: new_node.clone(), ..world_at(step) };
+            assert_eq!(look(&world).effects, [], "{step:?} with {new_node:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stranger_under_the_old_name_is_never_cordoned_or_deleted() {
+    let stranger = Observed::Present(NodeView { uid: "stranger".to_owned(), ..node("old") });
+    for step in [TaskStep::Cordon, TaskStep::Forget] {
+        let world = TaskSnapshot { old_node: stranger.clone(), ..world_at(step) };
+        assert_eq!(look(&world).effects, [], "{step:?}");
+    }
+}
+
+#[test]
+fn a_cordon_that_was_there_before_is_recorded_as_not_ours() {
+    let cordoned = NodeView { unschedulable: true, ..node("old") };
+    let world = TaskSnapshot { old_node: Observed::Present(cordoned), ..world_at(TaskStep::Join) };
+    assert!(!look(&world).status.cordon.unwrap().ours);
+    assert!(look(&world_at(TaskStep::Join)).status.cordon.unwrap().ours);
+}
+
+#[test]
+fn pods_are_evicted_one_call_each_and_the_step_stays() {
+    let pods = Observed::Present(vec![pod("a"), pod("b")]);
+    let decision = look(&TaskSnapshot { pods, ..world_at(TaskStep::Drain) });
+    assert_eq!(effects(&decision), ["EvictPod", "EvictPod"]);
+    assert_eq!(step(&decision), TaskStep::Drain);
+    assert_eq!(decision.status.drain.unwrap().total, 2);
+}
+
+#[test]
+fn a_drain_without_news_changes_no_status() {
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![pod("a"), pod("b")]);
+    world.task.status = Some(look(&world).status);
+    world.pods = Observed::Present(vec![PodView { terminating: true, ..pod("a") }]);
+    assert_eq!(Some(look(&world).status), world.task.status);
+}
+
+#[test]
+fn a_machine_is_not_removed_while_pods_are_on_its_node() {
+    let world =
+        TaskSnapshot { pods: Observed::Present(vec![pod("late")]), ..world_at(TaskStep::Remove) };
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert_eq!(step(&decision), TaskStep::Cordon, "it is cordoned and drained again");
+}
+
+#[test]
+fn the_old_machine_is_asked_to_end_once_and_then_waited_for() {
+    let mut world = world_at(TaskStep::Remove);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Terminating));
+    assert_eq!(look(&world).effects, []);
+}
+
+#[test]
+fn a_lost_replacement_ends_the_task_and_leaves_the_old_node_alone() {
+    let gone = [
+        Observed::Absent,
+        Observed::Present(machine("m-new", MachineState::Failed)),
+        Observed::Present(machine("m-new", MachineState::Terminated)),
+    ];
+    for new_machine in gone {
+        let mut world = TaskSnapshot { new_machine, ..world_at(TaskStep::Join) };
+        let decision = look(&world);
+        assert_eq!(decision.effects, []);
+        assert_eq!(step(&decision), TaskStep::Release);
+        world.task.status = Some(decision.status);
+        world.lock = Observed::Absent;
+        let end = look(&world).status;
+        assert_eq!(end.phase, Some(TaskPhase::Failed));
+        assert!(end.last_error.unwrap().contains("m-new"));
+    }
+}
+
+#[test]
+fn a_node_that_left_before_the_start_fails_the_task() {
+    let decision = look(&TaskSnapshot { old_node: Observed::Absent, ..fair_world() });
+    assert_eq!(step(&decision), TaskStep::Release);
+    assert!(decision.status.last_error.unwrap().contains("old"));
+}
+
+#[test]
+fn slot_and_lock_are_given_back_before_the_end() {
+    let mut world = world_at(TaskStep::Release);
+    world.slot = Observed::Present(());
+    world.lock = lock(OPERATION);
+    assert_eq!(effects(&look(&world)), ["ReleaseSlot", "ReleaseLock"]);
+    world.lock = lock("somebody-else");
+    assert_eq!(effects(&look(&world)), ["ReleaseSlot"], "another operation's lock is left alone");
+}
+
+#[test]
+fn every_step_that_waits_is_overdue_after_its_deadline() {
+    let settings = Settings::default();
+    let nothing = |step| TaskSnapshot {
+        old_node: Observed::Unknown(String::new()),
+        new_node: Observed::Unknown(String::new()),
+        old_machine: Observed::Unknown(String::new()),
+        new_machine: Observed::Unknown(String::new()),
+        pods: Observed::Unknown(String::new()),
+        slot: Observed::Unknown(String::new()),
+        lock: Observed::Unknown(String::new()),
+        ..world_at(step)
+    };
+    for step in [
+        TaskStep::Lock,
+        TaskStep::Provision,
+        TaskStep::Join,
+        TaskStep::Cordon,
+        TaskStep::Drain,
+        TaskStep::Remove,
+        TaskStep::Forget,
+        TaskStep::Release,
+    ] {
+        let world = nothing(step);
+        let soon = decide(&world, &settings, start());
+        assert!(!condition::is_true(&soon.status.conditions, OVERDUE), "{step:?}");
+        let late = start() + SignedDuration::from_hours(1);
+        let decision = decide(&world, &settings, late);
+        assert!(condition::is_true(&decision.status.conditions, OVERDUE), "{step:?}");
+        assert!(decision.wake.unwrap() > late, "{step:?} goes on looking");
+    }
+}
+
+#[test]
+fn a_task_that_has_ended_rests() {
+    let world = world_at(TaskStep::Done);
+    let decision = look(&world);
+    assert_eq!(decision, Decision::rest(world.task.status.unwrap()));
+}

@@ -1,0 +1,68 @@
+//! Every time constant and limit that a decision uses, as a setting with its unit and its reason.
+//!
+//! Owns the defaults. Must not be read from the environment here: the binary parses its
+//! configuration file into this value once and hands it down.
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+
+/// How long each step of a task may take before it counts as overdue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct StepDeadlines {
+    /// For the node's lock to become free.
+    pub lock: SignedDuration,
+    /// For the cloud to accept the replacement.
+    pub provision: SignedDuration,
+    /// For the replacement to boot, join and become ready (Karpenter gives 15 min for registration
+    /// alone, Constellation 30 min for the whole way).
+    pub join: SignedDuration,
+    /// For the cordon to be seen.
+    pub cordon: SignedDuration,
+    /// For all pods to leave.
+    pub drain: SignedDuration,
+    /// For the cloud to say that the old machine is gone.
+    pub remove: SignedDuration,
+    /// For the old Node object to go.
+    pub forget: SignedDuration,
+    /// For slot and lock to be given back.
+    pub release: SignedDuration,
+}
+
+impl Default for StepDeadlines {
+    fn default() -> Self {
+        Self {
+            lock: SignedDuration::from_mins(10),
+            provision: SignedDuration::from_mins(5),
+            join: SignedDuration::from_mins(30),
+            cordon: SignedDuration::from_mins(5),
+            drain: SignedDuration::from_mins(30),
+            remove: SignedDuration::from_mins(15),
+            forget: SignedDuration::from_mins(5),
+            release: SignedDuration::from_mins(5),
+        }
+    }
+}
+
+/// Settings of all decisions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Settings {
+    /// Deadlines by step.
+    pub deadlines: StepDeadlines,
+    /// How often a machine's state is asked of the cloud while a step waits for it. Clouds send no
+    /// events, so this one wait must poll.
+    pub machine_poll: SignedDuration,
+    /// How long a wait that a watch should end may go without a second look.
+    pub resync: SignedDuration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            deadlines: StepDeadlines::default(),
+            machine_poll: SignedDuration::from_secs(5),
+            resync: SignedDuration::from_mins(1),
+        }
+    }
+}

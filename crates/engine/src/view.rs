@@ -1,0 +1,218 @@
+//! What a decision needs to know of a Node, a Pod or a disruption budget, and nothing else.
+//!
+//! Owns the reading of Kubernetes objects into small values, so that decisions and their tests speak
+//! of facts and not of nested options. Must not judge: a view says what is, a decision says what
+//! follows. Built by `observe`, read by every `decide`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use shipshape_api::names;
+
+use crate::ledger::Role;
+use crate::machine::ProviderId;
+
+/// The annotation that marks a static pod's mirror; such a pod cannot be evicted.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+/// `system-node-critical` and `system-cluster-critical` begin here.
+const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
+/// What is known of one thing that was looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Observed<T> {
+    /// Not needed in this step, so nobody looked.
+    #[default]
+    NotAsked,
+    /// Looked for without a clear answer; the text says why. Nothing may be concluded from it.
+    Unknown(String),
+    /// Surely not there.
+    Absent,
+    /// There, as it is.
+    Present(T),
+}
+
+impl<T> Observed<T> {
+    /// The thing, if it is surely there.
+    pub fn present(&self) -> Option<&T> {
+        match self {
+            Self::Present(value) => Some(value),
+            Self::NotAsked | Self::Unknown(_) | Self::Absent => None,
+        }
+    }
+
+    /// Whether it is surely not there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl<T> From<Option<T>> for Observed<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Absent, Self::Present)
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// Name.
+    pub name: String,
+    /// UID: a node of the same name with another one is a stranger.
+    pub uid: String,
+    /// Version that was read, for guarded writes.
+    pub resource_version: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Zone, or the empty string.
+    pub zone: String,
+    /// The machine behind it.
+    pub provider_id: Option<ProviderId>,
+    /// Whether the kubelet says it is ready.
+    pub ready: bool,
+    /// Whether pods may be scheduled onto it.
+    pub unschedulable: bool,
+    /// Operation that cordoned it, if it was one of ours.
+    pub cordoned_by: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl NodeView {
+    /// Reads a Node.
+    pub fn of(node: &Node) -> Self {
+        let meta = &node.metadata;
+        let spec = node.spec.as_ref();
+        let labels = meta.labels.clone().unwrap_or_default();
+        Self {
+            name: text(meta.name.as_ref()),
+            uid: text(meta.uid.as_ref()),
+            resource_version: text(meta.resource_version.as_ref()),
+            zone: labels.get(names::LABEL_ZONE).cloned().unwrap_or_default(),
+            provider_id: spec
+                .and_then(|spec| spec.provider_id.as_deref())
+                .filter(|id| !id.is_empty())
+                .map(ProviderId::from),
+            ready: is_node_ready(node),
+            unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
+            cordoned_by: annotation(meta, names::ANNOTATION_CORDONED_BY),
+            deleting: meta.deletion_timestamp.is_some(),
+            labels,
+        }
+    }
+
+    /// The role that budgets tell apart.
+    pub fn role(&self) -> Role {
+        if names::CONTROL_PLANE_LABELS.iter().any(|key| self.labels.contains_key(*key)) {
+            Role::ControlPlane
+        } else {
+            Role::Worker
+        }
+    }
+}
+
+fn is_node_ready(node: &Node) -> bool {
+    node.status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Node it is bound to, or the empty string.
+    pub node: String,
+    /// Kind and name of the controller that owns it, if any.
+    pub owner: Option<(String, String)>,
+    /// Whether it mirrors a static pod.
+    pub mirror: bool,
+    /// Whether it has ended, well or badly.
+    pub finished: bool,
+    /// Whether it runs and is ready.
+    pub ready: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// Whether its priority is one of the system's own.
+    pub critical: bool,
+}
+
+impl PodView {
+    /// Reads a Pod.
+    pub fn of(pod: &Pod) -> Self {
+        let meta = &pod.metadata;
+        let spec = pod.spec.as_ref();
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        Self {
+            namespace: text(meta.namespace.as_ref()),
+            name: text(meta.name.as_ref()),
+            uid: text(meta.uid.as_ref()),
+            labels: meta.labels.clone().unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            owner: controller_of(meta).map(|owner| (owner.kind.clone(), owner.name.clone())),
+            mirror: annotation(meta, MIRROR_ANNOTATION).is_some(),
+            finished: matches!(phase, Some("Succeeded" | "Failed")),
+            ready: phase == Some("Running") && is_pod_ready(pod),
+            terminating: meta.deletion_timestamp.is_some(),
+            critical: spec
+                .and_then(|spec| spec.priority)
+                .is_some_and(|priority| priority >= CRITICAL_PRIORITY),
+        }
+    }
+}
+
+fn is_pod_ready(pod: &Pod) -> bool {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+}
+
+/// A disruption budget.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BudgetView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Which pods it guards; `None` guards none.
+    pub selector: Option<LabelSelector>,
+    /// How many pods may go now; zero while its status is older than its spec.
+    pub allowed: i32,
+}
+
+impl BudgetView {
+    /// Reads a PodDisruptionBudget.
+    pub fn of(budget: &PodDisruptionBudget) -> Self {
+        let status = budget.status.as_ref();
+        let is_current = status.and_then(|status| status.observed_generation).unwrap_or_default()
+            >= budget.metadata.generation.unwrap_or_default();
+        Self {
+            namespace: text(budget.metadata.namespace.as_ref()),
+            name: text(budget.metadata.name.as_ref()),
+            selector: budget.spec.as_ref().and_then(|spec| spec.selector.clone()),
+            allowed: status.filter(|_| is_current).map_or(0, |status| status.disruptions_allowed),
+        }
+    }
+}
+
+fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
+    meta.annotations.as_ref().and_then(|all| all.get(key)).cloned()
+}
+
+fn text(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_default()
+}
