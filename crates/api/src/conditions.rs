@@ -17,10 +17,20 @@ pub const FAILED: &str = "Failed";
 pub const OUTDATED: &str = "Outdated";
 /// The node lock is held for this task.
 pub const LOCKED: &str = "Locked";
+/// The replacement exists in the cloud.
+pub const REPLACEMENT_ENSURED: &str = "ReplacementEnsured";
 /// The replacement joined and is Ready.
-pub const REPLACEMENT_READY: &str = "ReplacementReady";
+pub const NEW_NODE_READY: &str = "NewNodeReady";
+/// No new pod lands on the old node.
+pub const CORDONED: &str = "Cordoned";
 /// No pod that must leave is on the old node any more.
 pub const DRAINED: &str = "Drained";
+/// The old machine is gone.
+pub const OLD_DELETED: &str = "OldDeleted";
+/// The task has reached its end. False says why it never will.
+pub const SUCCEEDED: &str = "Succeeded";
+/// A step did not end before its deadline and goes on waiting.
+pub const OVERDUE: &str = "Overdue";
 /// The machine has reached its goal.
 pub const REACHED_GOAL: &str = "ReachedGoal";
 /// The cluster autoscaler is held off.

@@ -126,6 +126,13 @@ impl NodePatchTaskSpec {
         self.important.unwrap_or(false)
     }
 
+    /// Name of the cloud, or the empty string for machines without one.
+    pub fn provider_type(&self) -> &str {
+        self.provider
+            .as_ref()
+            .map_or("", |provider| provider.r#type.as_str())
+    }
+
     /// Index of the run's partition that the node belongs to.
     pub fn iteration(&self) -> i32 {
         self.iteration.unwrap_or(0)

@@ -46,15 +46,29 @@ pub fn admit(
         let node = &candidate.node;
         let important = is_important(&spec.important_pod_selectors, &candidate.pods)?;
         let refusal = if let Some(slot) = ledger.slots.get(&node.uid) {
-            Some(format!("node {} is already being worked on by {}", node.name, slot.task))
+            Some(format!(
+                "node {} is already being worked on by {}",
+                node.name, slot.task
+            ))
         } else if important && usage.important >= limit(spec.batch_size_important()) {
-            Some(format!("{} important node(s) in flight (batchSizeImportant)", usage.important))
+            Some(format!(
+                "{} important node(s) in flight (batchSizeImportant)",
+                usage.important
+            ))
         } else if !important && usage.non_important >= limit(spec.batch_size_non_important()) {
-            Some(format!("{} node(s) in flight (batchSizeNonImportant)", usage.non_important))
+            Some(format!(
+                "{} node(s) in flight (batchSizeNonImportant)",
+                usage.non_important
+            ))
         } else {
-            spec.max_concurrent_per_zone().filter(|cap| usage.in_zone(&node.zone) >= limit(*cap)).map(|cap| {
-                format!("{cap} node(s) in flight in zone {} (maxConcurrentPerZone)", node.zone)
-            })
+            spec.max_concurrent_per_zone()
+                .filter(|cap| usage.in_zone(&node.zone) >= limit(*cap))
+                .map(|cap| {
+                    format!(
+                        "{cap} node(s) in flight in zone {} (maxConcurrentPerZone)",
+                        node.zone
+                    )
+                })
         };
         match refusal {
             Some(reason) => {
@@ -62,7 +76,9 @@ pub fn admit(
             }
             None => {
                 usage.take(&node.zone, important);
-                admission.grants.push((node.uid.clone(), slot(candidate, owner, important, now)));
+                admission
+                    .grants
+                    .push((node.uid.clone(), slot(candidate, owner, important, now)));
             }
         }
     }

@@ -40,7 +40,12 @@ pub struct Claim<'a> {
 }
 
 /// Sets one condition in the list, keeping its transition time when the value stays.
-pub fn set(conditions: &mut Vec<Condition>, claim: Claim<'_>, generation: Option<i64>, now: Timestamp) {
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    claim: Claim<'_>,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
     let existing = conditions.iter().position(|one| one.type_ == claim.kind);
     let since = existing
         .and_then(|index| conditions.get(index))
@@ -62,7 +67,9 @@ pub fn set(conditions: &mut Vec<Condition>, claim: Claim<'_>, generation: Option
 
 /// Whether the condition of this type is `True`.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    conditions.iter().any(|one| one.type_ == kind && one.status == "True")
+    conditions
+        .iter()
+        .any(|one| one.type_ == kind && one.status == "True")
 }
 
 #[cfg(test)]
@@ -70,7 +77,12 @@ mod tests {
     use super::*;
 
     fn claim(truth: Truth, reason: &'static str) -> Claim<'static> {
-        Claim { kind: "Drained", truth, reason, message: String::new() }
+        Claim {
+            kind: "Drained",
+            truth,
+            reason,
+            message: String::new(),
+        }
     }
 
     #[test]

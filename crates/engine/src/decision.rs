@@ -27,7 +27,12 @@ pub struct Decision<S> {
 impl<S> Decision<S> {
     /// Keep this status and wait for a change.
     pub fn rest(status: S) -> Self {
-        Self { status, effects: Vec::new(), notices: Vec::new(), wake: None }
+        Self {
+            status,
+            effects: Vec::new(),
+            notices: Vec::new(),
+            wake: None,
+        }
     }
 }
 
@@ -140,11 +145,19 @@ pub struct Notice {
 impl Notice {
     /// A notice of something that went as planned.
     pub fn normal(reason: &'static str, message: String) -> Self {
-        Self { warning: false, reason, message }
+        Self {
+            warning: false,
+            reason,
+            message,
+        }
     }
 
     /// A notice of something that a person should look at.
     pub fn warning(reason: &'static str, message: String) -> Self {
-        Self { warning: true, reason, message }
+        Self {
+            warning: true,
+            reason,
+            message,
+        }
     }
 }

@@ -68,8 +68,12 @@ impl Block {
                  only one does",
                 names.join(" and ")
             ),
-            Self::BadSelector(name) => format!("the selector of disruption budget {name} is not valid"),
-            Self::Bare => "no controller would bring this pod back; delete it or give it an owner".to_owned(),
+            Self::BadSelector(name) => {
+                format!("the selector of disruption budget {name} is not valid")
+            }
+            Self::Bare => {
+                "no controller would bring this pod back; delete it or give it an owner".to_owned()
+            }
         }
     }
 }
@@ -105,7 +109,12 @@ impl DrainMove {
 pub fn next_move(pods: &[PodView], budgets: &[BudgetView]) -> DrainMove {
     let mut room: BTreeMap<(&str, &str), i32> = budgets
         .iter()
-        .map(|budget| ((budget.namespace.as_str(), budget.name.as_str()), budget.allowed))
+        .map(|budget| {
+            (
+                (budget.namespace.as_str(), budget.name.as_str()),
+                budget.allowed,
+            )
+        })
         .collect();
     let has_ordinary = pods.iter().any(|pod| skip(pod).is_none() && !pod.critical);
     let mut result = DrainMove::default();
@@ -117,7 +126,10 @@ pub fn next_move(pods: &[PodView], budgets: &[BudgetView]) -> DrainMove {
         match verdict {
             Verdict::Evict => result.evict.push(target(pod)),
             Verdict::Blocked(block) => {
-                result.blocked.push(BlockedPod { pod: target(pod), block });
+                result.blocked.push(BlockedPod {
+                    pod: target(pod),
+                    block,
+                });
             }
             Verdict::Skip(_) | Verdict::Leaving | Verdict::Later => {}
         }
@@ -130,7 +142,11 @@ fn skip(pod: &PodView) -> Option<Skip> {
         Some(Skip::Mirror)
     } else if pod.finished {
         Some(Skip::Finished)
-    } else if pod.owner.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet") {
+    } else if pod
+        .owner
+        .as_ref()
+        .is_some_and(|(kind, _)| kind == "DaemonSet")
+    {
         Some(Skip::DaemonSet)
     } else {
         None
@@ -173,8 +189,13 @@ fn verdict<'a>(
 /// The budget that guards a pod, if exactly one does.
 fn guards<'a>(pod: &PodView, budgets: &'a [BudgetView]) -> Result<Option<&'a BudgetView>, Block> {
     let mut found: Vec<&BudgetView> = Vec::new();
-    for budget in budgets.iter().filter(|budget| budget.namespace == pod.namespace) {
-        let Some(selector) = &budget.selector else { continue };
+    for budget in budgets
+        .iter()
+        .filter(|budget| budget.namespace == pod.namespace)
+    {
+        let Some(selector) = &budget.selector else {
+            continue;
+        };
         match selector::matches(selector, &pod.labels) {
             Ok(true) => found.push(budget),
             Ok(false) => {}
@@ -184,12 +205,18 @@ fn guards<'a>(pod: &PodView, budgets: &'a [BudgetView]) -> Result<Option<&'a Bud
     match found.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some(one)),
-        many => Err(Block::ManyBudgets(many.iter().map(|budget| budget.name.clone()).collect())),
+        many => Err(Block::ManyBudgets(
+            many.iter().map(|budget| budget.name.clone()).collect(),
+        )),
     }
 }
 
 fn target(pod: &PodView) -> PodTarget {
-    PodTarget { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+    PodTarget {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    }
 }
 
 #[cfg(test)]

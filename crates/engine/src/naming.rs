@@ -33,7 +33,10 @@ pub struct WorkId<'a> {
 /// names joined by dashes can be read in two ways and a node name can come back with another UID.
 pub fn task_name(work: WorkId<'_>) -> String {
     let hash = hex(&[work.run_uid, work.node_uid], TASK_HASH_DIGITS);
-    let readable = format!("task-{}-{}-{}", work.run_name, work.iteration, work.node_name);
+    let readable = format!(
+        "task-{}-{}-{}",
+        work.run_name, work.iteration, work.node_name
+    );
     let room = NAME_MAX - TASK_HASH_DIGITS - 1;
     let cut: String = readable.chars().take(room).collect();
     format!("{}-{hash}", cut.trim_end_matches(['-', '.']))
@@ -41,7 +44,10 @@ pub fn task_name(work: WorkId<'_>) -> String {
 
 /// Token of the create call for one attempt at replacing a node.
 pub fn replacement_token(run_uid: &str, node_uid: &str, attempt: i32) -> Token {
-    Token(hex(&[run_uid, node_uid, &attempt.to_string()], TOKEN_DIGITS))
+    Token(hex(
+        &[run_uid, node_uid, &attempt.to_string()],
+        TOKEN_DIGITS,
+    ))
 }
 
 /// First digits of the SHA-256 over the parts, each ended by a byte that no part contains.
@@ -65,18 +71,33 @@ mod tests {
     use super::*;
 
     fn work<'a>(run_name: &'a str, node_name: &'a str) -> WorkId<'a> {
-        WorkId { run_name, run_uid: "run-uid", iteration: 0, node_name, node_uid: node_name }
+        WorkId {
+            run_name,
+            run_uid: "run-uid",
+            iteration: 0,
+            node_name,
+            node_uid: node_name,
+        }
     }
 
     #[test]
     fn same_work_has_the_same_name() {
-        assert_eq!(task_name(work("january", "n1")), task_name(work("january", "n1")));
+        assert_eq!(
+            task_name(work("january", "n1")),
+            task_name(work("january", "n1"))
+        );
     }
 
     #[test]
     fn names_that_read_alike_are_told_apart() {
-        let one = task_name(WorkId { iteration: 0, ..work("a", "1-x") });
-        let two = task_name(WorkId { iteration: 1, ..work("a-0", "x") });
+        let one = task_name(WorkId {
+            iteration: 0,
+            ..work("a", "1-x")
+        });
+        let two = task_name(WorkId {
+            iteration: 1,
+            ..work("a-0", "x")
+        });
         assert_ne!(one, two);
     }
 
@@ -89,7 +110,10 @@ mod tests {
 
     #[test]
     fn each_attempt_has_a_token_of_its_own() {
-        assert_ne!(replacement_token("r", "n", 1), replacement_token("r", "n", 2));
+        assert_ne!(
+            replacement_token("r", "n", 1),
+            replacement_token("r", "n", 2)
+        );
         assert_eq!(replacement_token("r", "n", 1).as_str().len(), TOKEN_DIGITS);
     }
 }

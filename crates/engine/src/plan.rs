@@ -71,7 +71,10 @@ fn partitions(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Partiti
         }
     }
     parts.retain(|names| !names.is_empty());
-    (0i32..).zip(parts).map(|(index, nodes)| Partition { index, nodes }).collect()
+    (0i32..)
+        .zip(parts)
+        .map(|(index, nodes)| Partition { index, nodes })
+        .collect()
 }
 
 fn version(candidates: &[Candidate]) -> String {
@@ -106,7 +109,13 @@ mod tests {
 
     #[test]
     fn every_partition_mixes_the_zones() {
-        let nodes = [node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b"), node("b2", "b")];
+        let nodes = [
+            node("a1", "a"),
+            node("a2", "a"),
+            node("a3", "a"),
+            node("b1", "b"),
+            node("b2", "b"),
+        ];
         let plan = plan(&NodePatchRunSpec::default(), &nodes).unwrap();
         assert_eq!(names(&plan), [vec!["a1", "a2", "b1"], vec!["a3", "b2"]]);
     }
@@ -114,12 +123,19 @@ mod tests {
     #[test]
     fn control_planes_and_leaving_nodes_are_left_out() {
         let mut control_plane = node("cp", "a");
-        control_plane
-            .labels
-            .insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
-        let leaving = NodeView { deleting: true, ..node("gone", "a") };
-        let plan =
-            plan(&NodePatchRunSpec::default(), &[control_plane, leaving, node("w", "a")]).unwrap();
+        control_plane.labels.insert(
+            "node-role.kubernetes.io/control-plane".to_owned(),
+            String::new(),
+        );
+        let leaving = NodeView {
+            deleting: true,
+            ..node("gone", "a")
+        };
+        let plan = plan(
+            &NodePatchRunSpec::default(),
+            &[control_plane, leaving, node("w", "a")],
+        )
+        .unwrap();
         assert_eq!(names(&plan), [vec!["w"]]);
     }
 

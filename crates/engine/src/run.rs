@@ -30,7 +30,12 @@ pub fn decide(
 ) -> Decision<NodePatchRunStatus> {
     let mut status = snapshot.run.status.clone().unwrap_or_default();
     status.observed_generation = snapshot.run.metadata.generation;
-    let mut draft = Draft { snapshot, settings, now, decision: Decision::rest(status) };
+    let mut draft = Draft {
+        snapshot,
+        settings,
+        now,
+        decision: Decision::rest(status),
+    };
     if !draft.is_completed() && draft.is_accepted() {
         draft.count();
         if draft.decision.status.plan.is_none() {
@@ -58,7 +63,12 @@ impl Draft<'_> {
     fn is_accepted(&mut self) -> bool {
         let wanted = &self.snapshot.run.spec.provider.r#type;
         if self.snapshot.known_providers.contains(wanted) {
-            self.claim(ACCEPTED, Truth::True, "Supported", format!("provider {wanted} is supported"));
+            self.claim(
+                ACCEPTED,
+                Truth::True,
+                "Supported",
+                format!("provider {wanted} is supported"),
+            );
             return true;
         }
         let known = self.snapshot.known_providers.join(", ");
@@ -70,7 +80,12 @@ impl Draft<'_> {
     }
 
     fn count(&mut self) {
-        let important = self.snapshot.open.iter().filter(|task| task.spec.important()).count();
+        let important = self
+            .snapshot
+            .open
+            .iter()
+            .filter(|task| task.spec.important())
+            .count();
         let status = &mut self.decision.status;
         status.in_flight_important = Some(number(important));
         status.in_flight_non_important = Some(number(self.snapshot.open.len() - important));
@@ -94,7 +109,9 @@ impl Draft<'_> {
                     plan.candidates.len(),
                     plan.partitions.len()
                 );
-                self.decision.notices.push(Notice::normal("Planned", message));
+                self.decision
+                    .notices
+                    .push(Notice::normal("Planned", message));
                 let status = &mut self.decision.status;
                 status.total = Some(number(plan.candidates.len()));
                 status.current_iteration = Some(0);
@@ -110,7 +127,11 @@ impl Draft<'_> {
         } else if let Some(open) = self.snapshot.open.first() {
             let more = self.snapshot.open.len() - 1;
             let node = &open.spec.node_name;
-            let text = if more == 0 { node.clone() } else { format!("{node} and {more} more") };
+            let text = if more == 0 {
+                node.clone()
+            } else {
+                format!("{node} and {more} more")
+            };
             self.wait(format!("tasks in flight: {text}"));
         } else {
             self.next_partition();
@@ -121,13 +142,18 @@ impl Draft<'_> {
         let ledger = match &self.snapshot.ledger {
             Observed::Present(ledger) => ledger.clone(),
             Observed::Absent => Ledger::default(),
-            Observed::NotAsked => return self.wait("the ledger, which nobody has read yet".to_owned()),
+            Observed::NotAsked => {
+                return self.wait("the ledger, which nobody has read yet".to_owned());
+            }
             Observed::Unknown(why) => return self.wait(format!("the ledger: {why}")),
         };
         let run = &self.snapshot.run;
         let owner = run.metadata.uid.clone().unwrap_or_default();
-        let (granted, unheard): (Vec<&Waiting>, Vec<&Waiting>) =
-            self.snapshot.waiting.iter().partition(|one| holds_slot(&ledger, one));
+        let (granted, unheard): (Vec<&Waiting>, Vec<&Waiting>) = self
+            .snapshot
+            .waiting
+            .iter()
+            .partition(|one| holds_slot(&ledger, one));
         // A slot of ours without a task: the process ended between the two writes.
         for waiting in granted {
             if let Some(slot) = ledger.slots.get(&waiting.node.uid) {
@@ -146,7 +172,10 @@ impl Draft<'_> {
                 }
                 self.grant(ledger, &admission.grants, &unheard);
             }
-            Err(error) => self.refuse("InvalidSelector", format!("spec.importantPodSelectors: {error}")),
+            Err(error) => self.refuse(
+                "InvalidSelector",
+                format!("spec.importantPodSelectors: {error}"),
+            ),
         }
     }
 
@@ -155,7 +184,10 @@ impl Draft<'_> {
         if grants.is_empty() {
             return;
         }
-        self.decision.effects.push(Effect::GrantSlots { ledger, slots: grants.to_vec() });
+        self.decision.effects.push(Effect::GrantSlots {
+            ledger,
+            slots: grants.to_vec(),
+        });
         for (uid, slot) in grants {
             if let Some(one) = waiting.iter().find(|one| one.node.uid == *uid) {
                 self.ensure_task(&one.node, slot);
@@ -165,7 +197,9 @@ impl Draft<'_> {
 
     fn ensure_task(&mut self, node: &NodeView, slot: &Slot) {
         let task = task(self.snapshot, &self.decision.status, node, slot);
-        self.decision.effects.push(Effect::EnsureTask(Box::new(task)));
+        self.decision
+            .effects
+            .push(Effect::EnsureTask(Box::new(task)));
     }
 
     fn next_partition(&mut self) {
@@ -178,7 +212,11 @@ impl Draft<'_> {
             return;
         }
         let (failed, succeeded) = (self.snapshot.failed, self.snapshot.succeeded);
-        let reason = if failed == 0 { "AllPartitionsDone" } else { "SomeNodesFailed" };
+        let reason = if failed == 0 {
+            "AllPartitionsDone"
+        } else {
+            "SomeNodesFailed"
+        };
         let message = format!("{succeeded} node(s) replaced, {failed} failed");
         status.current_iteration = Some(number(partitions));
         self.decision.notices.push(if failed == 0 {
@@ -207,14 +245,14 @@ impl Draft<'_> {
     }
 
     fn refuse(&mut self, reason: &'static str, message: String) {
-        let is_news = !self
-            .decision
-            .status
-            .conditions
-            .iter()
-            .any(|one| one.type_ == ACCEPTED && one.status == "False" && one.message == message);
+        let is_news =
+            !self.decision.status.conditions.iter().any(|one| {
+                one.type_ == ACCEPTED && one.status == "False" && one.message == message
+            });
         if is_news {
-            self.decision.notices.push(Notice::warning(reason, message.clone()));
+            self.decision
+                .notices
+                .push(Notice::warning(reason, message.clone()));
         }
         self.decision.status.waiting_for = Some(message.clone());
         self.claim(ACCEPTED, Truth::False, reason, message);
@@ -222,13 +260,26 @@ impl Draft<'_> {
 
     fn claim(&mut self, kind: &'static str, truth: Truth, reason: &'static str, message: String) {
         let generation = self.snapshot.run.metadata.generation;
-        let claim = Claim { kind, truth, reason, message };
-        condition::set(&mut self.decision.status.conditions, claim, generation, self.now);
+        let claim = Claim {
+            kind,
+            truth,
+            reason,
+            message,
+        };
+        condition::set(
+            &mut self.decision.status.conditions,
+            claim,
+            generation,
+            self.now,
+        );
     }
 }
 
 fn holds_slot(ledger: &Ledger, waiting: &Waiting) -> bool {
-    ledger.slots.get(&waiting.node.uid).is_some_and(|slot| slot.task == waiting.task)
+    ledger
+        .slots
+        .get(&waiting.node.uid)
+        .is_some_and(|slot| slot.task == waiting.task)
 }
 
 fn task(

@@ -10,7 +10,9 @@ use thiserror::Error;
 
 /// A selector that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("label selector operator {operator:?} on key {key:?} is not one of In, NotIn, Exists, DoesNotExist")]
+#[error(
+    "label selector operator {operator:?} on key {key:?} is not one of In, NotIn, Exists, DoesNotExist"
+)]
 pub struct UnknownOperator {
     /// The key it stands on.
     pub key: String,
@@ -24,7 +26,10 @@ pub fn matches(
     labels: &BTreeMap<String, String>,
 ) -> Result<bool, UnknownOperator> {
     let exact = selector.match_labels.iter().flatten();
-    if exact.into_iter().any(|(key, value)| labels.get(key) != Some(value)) {
+    if exact
+        .into_iter()
+        .any(|(key, value)| labels.get(key) != Some(value))
+    {
         return Ok(false);
     }
     for requirement in selector.match_expressions.iter().flatten() {
@@ -40,15 +45,17 @@ fn requirement_holds(
     labels: &BTreeMap<String, String>,
 ) -> Result<bool, UnknownOperator> {
     let value = labels.get(&requirement.key);
-    let listed = || {
-        value.is_some_and(|value| requirement.values.iter().flatten().any(|one| one == value))
-    };
+    let listed =
+        || value.is_some_and(|value| requirement.values.iter().flatten().any(|one| one == value));
     match requirement.operator.as_str() {
         "In" => Ok(listed()),
         "NotIn" => Ok(!listed()),
         "Exists" => Ok(value.is_some()),
         "DoesNotExist" => Ok(value.is_none()),
-        other => Err(UnknownOperator { key: requirement.key.clone(), operator: other.to_owned() }),
+        other => Err(UnknownOperator {
+            key: requirement.key.clone(),
+            operator: other.to_owned(),
+        }),
     }
 }
 
@@ -57,7 +64,10 @@ mod tests {
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     fn expression(key: &str, operator: &str, values: &[&str]) -> LabelSelector {

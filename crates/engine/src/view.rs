@@ -104,7 +104,10 @@ impl NodeView {
 
     /// The role that budgets tell apart.
     pub fn role(&self) -> Role {
-        if names::CONTROL_PLANE_LABELS.iter().any(|key| self.labels.contains_key(*key)) {
+        if names::CONTROL_PLANE_LABELS
+            .iter()
+            .any(|key| self.labels.contains_key(*key))
+        {
             Role::ControlPlane
         } else {
             Role::Worker
@@ -116,7 +119,10 @@ fn is_node_ready(node: &Node) -> bool {
     node.status
         .as_ref()
         .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+        .is_some_and(|all| {
+            all.iter()
+                .any(|one| one.type_ == "Ready" && one.status == "True")
+        })
 }
 
 /// A pod.
@@ -151,13 +157,18 @@ impl PodView {
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         let spec = pod.spec.as_ref();
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
         Self {
             namespace: text(meta.namespace.as_ref()),
             name: text(meta.name.as_ref()),
             uid: text(meta.uid.as_ref()),
             labels: meta.labels.clone().unwrap_or_default(),
-            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            node: spec
+                .and_then(|spec| spec.node_name.clone())
+                .unwrap_or_default(),
             owner: controller_of(meta).map(|owner| (owner.kind.clone(), owner.name.clone())),
             mirror: annotation(meta, MIRROR_ANNOTATION).is_some(),
             finished: matches!(phase, Some("Succeeded" | "Failed")),
@@ -174,7 +185,10 @@ fn is_pod_ready(pod: &Pod) -> bool {
     pod.status
         .as_ref()
         .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+        .is_some_and(|all| {
+            all.iter()
+                .any(|one| one.type_ == "Ready" && one.status == "True")
+        })
 }
 
 /// A disruption budget.
@@ -194,23 +208,33 @@ impl BudgetView {
     /// Reads a PodDisruptionBudget.
     pub fn of(budget: &PodDisruptionBudget) -> Self {
         let status = budget.status.as_ref();
-        let is_current = status.and_then(|status| status.observed_generation).unwrap_or_default()
+        let is_current = status
+            .and_then(|status| status.observed_generation)
+            .unwrap_or_default()
             >= budget.metadata.generation.unwrap_or_default();
         Self {
             namespace: text(budget.metadata.namespace.as_ref()),
             name: text(budget.metadata.name.as_ref()),
             selector: budget.spec.as_ref().and_then(|spec| spec.selector.clone()),
-            allowed: status.filter(|_| is_current).map_or(0, |status| status.disruptions_allowed),
+            allowed: status
+                .filter(|_| is_current)
+                .map_or(0, |status| status.disruptions_allowed),
         }
     }
 }
 
 fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    meta.owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
 }
 
 fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
-    meta.annotations.as_ref().and_then(|all| all.get(key)).cloned()
+    meta.annotations
+        .as_ref()
+        .and_then(|all| all.get(key))
+        .cloned()
 }
 
 fn text(value: Option<&String>) -> String {

@@ -89,6 +89,10 @@ pub struct Candidate {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(transform = schema::text(schema::WORD))]
     pub zone: String,
+    /// UID of the node: another node of the same name is not part of the plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(transform = schema::text(schema::UID))]
+    pub uid: String,
 }
 
 /// One part of a plan.

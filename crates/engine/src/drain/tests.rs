@@ -35,9 +35,18 @@ fn evicted(result: &DrainMove) -> Vec<&str> {
 #[test]
 fn pods_that_do_not_count_leave_nothing_to_do() {
     let table = [
-        PodView { mirror: true, ..pod("static") },
-        PodView { finished: true, ..pod("job") },
-        PodView { owner: Some(("DaemonSet".to_owned(), "proxy".to_owned())), ..pod("proxy") },
+        PodView {
+            mirror: true,
+            ..pod("static")
+        },
+        PodView {
+            finished: true,
+            ..pod("job")
+        },
+        PodView {
+            owner: Some(("DaemonSet".to_owned(), "proxy".to_owned())),
+            ..pod("proxy")
+        },
     ];
     for pod in table {
         let result = next_move(std::slice::from_ref(&pod), &[]);
@@ -48,7 +57,13 @@ fn pods_that_do_not_count_leave_nothing_to_do() {
 
 #[test]
 fn a_leaving_pod_is_waited_for_and_not_evicted_again() {
-    let result = next_move(&[PodView { terminating: true, ..pod("a") }], &[]);
+    let result = next_move(
+        &[PodView {
+            terminating: true,
+            ..pod("a")
+        }],
+        &[],
+    );
     assert_eq!(result.evict, []);
     assert!(!result.is_done());
 }
@@ -71,20 +86,35 @@ fn a_pod_under_two_budgets_is_blocked_and_both_are_named() {
 
 #[test]
 fn a_budget_of_another_namespace_does_not_count() {
-    let foreign = BudgetView { namespace: "other".to_owned(), ..budget("web", 0) };
+    let foreign = BudgetView {
+        namespace: "other".to_owned(),
+        ..budget("web", 0)
+    };
     assert_eq!(evicted(&next_move(&[pod("a")], &[foreign])), ["a"]);
 }
 
 #[test]
 fn critical_pods_leave_last() {
-    let critical = PodView { critical: true, ..pod("dns") };
-    assert_eq!(evicted(&next_move(&[critical.clone(), pod("a")], &[])), ["a"]);
+    let critical = PodView {
+        critical: true,
+        ..pod("dns")
+    };
+    assert_eq!(
+        evicted(&next_move(&[critical.clone(), pod("a")], &[])),
+        ["a"]
+    );
     assert_eq!(evicted(&next_move(&[critical], &[])), ["dns"]);
 }
 
 #[test]
 fn a_pod_that_nobody_would_bring_back_is_never_evicted() {
-    let result = next_move(&[PodView { owner: None, ..pod("bare") }], &[]);
+    let result = next_move(
+        &[PodView {
+            owner: None,
+            ..pod("bare")
+        }],
+        &[],
+    );
     assert_eq!(result.evict, []);
     assert_eq!(result.blocked[0].block, Block::Bare);
 }

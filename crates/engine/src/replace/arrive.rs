@@ -20,8 +20,12 @@ use crate::view::NodeView;
 /// Entered with the task. Left when the node's lock is ours and the replacement's intent is worked
 /// out. Asks for the lock only.
 pub(super) fn lock(draft: &mut Draft<'_>) {
-    let Some(node) = old_node_or_fail(draft) else { return };
-    let Some(lock) = draft.look(&draft.snapshot.lock, "who holds the node's lock") else { return };
+    let Some(node) = old_node_or_fail(draft) else {
+        return;
+    };
+    let Some(lock) = draft.look(&draft.snapshot.lock, "who holds the node's lock") else {
+        return;
+    };
     match lock {
         Some(lock) if lock.operation == operation(draft) => record_intent(draft, &node),
         Some(lock) => {
@@ -42,8 +46,12 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
 
 /// Writes down which machine will be asked for, before it is asked for.
 fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
-    let Some(machine) = old_machine_or_fail(draft) else { return };
-    let Some(group) = group_or_fail(draft) else { return };
+    let Some(machine) = old_machine_or_fail(draft) else {
+        return;
+    };
+    let Some(group) = group_or_fail(draft) else {
+        return;
+    };
     let spec = &draft.snapshot.task.spec;
     let attempt = draft.status.attempt.unwrap_or(1);
     draft.status.replacement = Some(ReplacementRecord {
@@ -57,7 +65,11 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let message = format!("node {} is locked for this task", node.name);
     draft.advance(
         TaskStep::Provision,
-        Milestone { condition: LOCKED, reason: "LockTaken", message },
+        Milestone {
+            condition: LOCKED,
+            reason: "LockTaken",
+            message,
+        },
     );
 }
 
@@ -65,20 +77,32 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
 /// machine.
 pub(super) fn provision(draft: &mut Draft<'_>) {
     let about = "whether the replacement exists";
-    let Some(found) = draft.look(&draft.snapshot.new_machine, about) else { return };
+    let Some(found) = draft.look(&draft.snapshot.new_machine, about) else {
+        return;
+    };
     if let Some(machine) = found {
         draft.status.new_machine = Some(machine_record(draft, &machine));
-        let message = format!("machine {} was created in zone {}", machine.id, machine.zone);
+        let message = format!(
+            "machine {} was created in zone {}",
+            machine.id, machine.zone
+        );
         draft.advance(
             TaskStep::Join,
-            Milestone { condition: REPLACEMENT_ENSURED, reason: "MachineCreated", message },
+            Milestone {
+                condition: REPLACEMENT_ENSURED,
+                reason: "MachineCreated",
+                message,
+            },
         );
     } else if let Some(request) = replacement_request(draft) {
         let reason = format!("the cloud to create a machine in zone {}", request.zone);
         draft.effect(Effect::EnsureReplacement(request));
         draft.wait(reason, Some(draft.settings.machine_poll));
     } else {
-        draft.fail("IntentMissing", "the status has lost the replacement's record".to_owned());
+        draft.fail(
+            "IntentMissing",
+            "the status has lost the replacement's record".to_owned(),
+        );
     }
 }
 
@@ -96,16 +120,26 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
         group: GroupId(record.group_id.clone()),
         zone: record.zone.clone(),
         replaces: MachineId(replaces.id.clone()),
-        tags: tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        tags: tags
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
     })
 }
 
 /// Entered when the machine exists. Left when its Node is ready. Asks for nothing.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
-    let Some(machine) = draft.look(&draft.snapshot.new_machine, about) else { return };
-    let Some(machine) = machine else { return replacement_lost(draft, "the cloud does not know it") };
-    let Some(node) = draft.look(&draft.snapshot.new_node, "whether the replacement has joined") else {
+    let Some(machine) = draft.look(&draft.snapshot.new_machine, about) else {
+        return;
+    };
+    let Some(machine) = machine else {
+        return replacement_lost(draft, "the cloud does not know it");
+    };
+    let Some(node) = draft.look(
+        &draft.snapshot.new_node,
+        "whether the replacement has joined",
+    ) else {
         return;
     };
     match (machine.state, node) {
@@ -125,24 +159,41 @@ pub(super) fn join(draft: &mut Draft<'_>) {
 }
 
 fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
-    let id = draft.status.new_machine.as_ref().map(|record| record.id.clone()).unwrap_or_default();
-    draft.fail("ReplacementLost", format!("replacement {id} is lost: {why}; the old node stays"));
+    let id = draft
+        .status
+        .new_machine
+        .as_ref()
+        .map(|record| record.id.clone())
+        .unwrap_or_default();
+    draft.fail(
+        "ReplacementLost",
+        format!("replacement {id} is lost: {why}; the old node stays"),
+    );
 }
 
 /// Records, before the cordon, whether it will be ours to lift.
 fn enter_cordon(draft: &mut Draft<'_>, replacement: &NodeView) {
-    let Some(old) = draft.look(&draft.snapshot.old_node, "whether the node is cordoned") else { return };
+    let Some(old) = draft.look(&draft.snapshot.old_node, "whether the node is cordoned") else {
+        return;
+    };
     let is_foreign_cordon = old.is_some_and(|node| {
         node.unschedulable && node.cordoned_by.as_deref() != Some(operation(draft))
     });
     if draft.status.cordon.is_none() {
-        draft.status.cordon = Some(CordonRecord { ours: !is_foreign_cordon, at: Time(draft.now) });
+        draft.status.cordon = Some(CordonRecord {
+            ours: !is_foreign_cordon,
+            at: Time(draft.now),
+        });
     }
     draft.status.new_node_name = Some(replacement.name.clone());
     draft.status.new_node_uid = Some(replacement.uid.clone());
     let message = format!("node {} has joined and is ready", replacement.name);
     draft.advance(
         TaskStep::Cordon,
-        Milestone { condition: NEW_NODE_READY, reason: "NodeReady", message },
+        Milestone {
+            condition: NEW_NODE_READY,
+            reason: "NodeReady",
+            message,
+        },
     );
 }

@@ -53,8 +53,14 @@ impl<'a> Draft<'a> {
 
     /// Records that a milestone is reached and enters the next step.
     pub(super) fn advance(&mut self, next: TaskStep, milestone: Milestone) {
-        self.notices.push(Notice::normal(milestone.reason, milestone.message.clone()));
-        self.claim(milestone.condition, Truth::True, milestone.reason, milestone.message);
+        self.notices
+            .push(Notice::normal(milestone.reason, milestone.message.clone()));
+        self.claim(
+            milestone.condition,
+            Truth::True,
+            milestone.reason,
+            milestone.message,
+        );
         self.enter(next);
     }
 
@@ -62,8 +68,11 @@ impl<'a> Draft<'a> {
     pub(super) fn enter(&mut self, next: TaskStep) {
         let deadline = deadline_of(&self.settings.deadlines, next)
             .and_then(|limit| self.now.checked_add(limit).ok());
-        self.status.step =
-            Some(StepRecord { name: next, since: Time(self.now), deadline: deadline.map(Time) });
+        self.status.step = Some(StepRecord {
+            name: next,
+            since: Time(self.now),
+            deadline: deadline.map(Time),
+        });
         self.status.phase = Some(phase_of(next));
         self.status.waiting_for = None;
         self.status.last_error = None;
@@ -88,14 +97,21 @@ impl<'a> Draft<'a> {
 
     /// What a question came to: the thing or its absence; `None` after having decided to wait because
     /// there was no clear answer.
-    pub(super) fn look<T: Clone>(&mut self, observed: &Observed<T>, about: &str) -> Option<Option<T>> {
+    pub(super) fn look<T: Clone>(
+        &mut self,
+        observed: &Observed<T>,
+        about: &str,
+    ) -> Option<Option<T>> {
         let why = match observed {
             Observed::Present(thing) => return Some(Some(thing.clone())),
             Observed::Absent => return Some(None),
             Observed::NotAsked => "nobody has looked yet",
             Observed::Unknown(why) => why,
         };
-        self.wait(format!("cannot tell {about}: {why}"), Some(self.settings.machine_poll));
+        self.wait(
+            format!("cannot tell {about}: {why}"),
+            Some(self.settings.machine_poll),
+        );
         None
     }
 
@@ -113,7 +129,10 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.status.conditions.iter().any(|one| one.type_ == SUCCEEDED && one.status == "False")
+        self.status
+            .conditions
+            .iter()
+            .any(|one| one.type_ == SUCCEEDED && one.status == "False")
     }
 
     pub(super) fn claim(
@@ -124,7 +143,12 @@ impl<'a> Draft<'a> {
         message: String,
     ) {
         let generation = self.snapshot.task.metadata.generation;
-        let claim = Claim { kind, truth, reason, message };
+        let claim = Claim {
+            kind,
+            truth,
+            reason,
+            message,
+        };
         condition::set(&mut self.status.conditions, claim, generation, self.now);
     }
 
@@ -155,7 +179,8 @@ impl<'a> Draft<'a> {
     fn mark_overdue(&mut self, reason: &str) {
         let message = format!("past its deadline, still waiting: {reason}");
         if !condition::is_true(&self.status.conditions, OVERDUE) {
-            self.notices.push(Notice::warning("DeadlinePassed", message.clone()));
+            self.notices
+                .push(Notice::warning("DeadlinePassed", message.clone()));
         }
         self.claim(OVERDUE, Truth::True, "DeadlinePassed", message);
     }

@@ -14,7 +14,10 @@ pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
     let found = draft.look(&own_node(draft), "how the node fares")?;
     if found.is_none() {
         let name = &draft.snapshot.task.spec.node_name;
-        draft.fail("NodeGone", format!("node {name} was gone before its replacement began"));
+        draft.fail(
+            "NodeGone",
+            format!("node {name} was gone before its replacement began"),
+        );
     }
     found
 }
@@ -23,7 +26,9 @@ pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
 /// absent.
 pub(super) fn own_node(draft: &Draft<'_>) -> Observed<NodeView> {
     match &draft.snapshot.old_node {
-        Observed::Present(node) if node.uid != draft.snapshot.task.spec.node_uid => Observed::Absent,
+        Observed::Present(node) if node.uid != draft.snapshot.task.spec.node_uid => {
+            Observed::Absent
+        }
         other => other.clone(),
     }
 }
@@ -43,7 +48,10 @@ pub(super) fn is_replacement_ready(draft: &mut Draft<'_>) -> bool {
 
 /// The machine behind the old node, or `None` after having decided what its absence means.
 pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
-    let found = draft.look(&draft.snapshot.old_machine, "which machine is behind the node")?;
+    let found = draft.look(
+        &draft.snapshot.old_machine,
+        "which machine is behind the node",
+    )?;
     if found.is_none() {
         let message = "the cloud does not know the machine behind the node".to_owned();
         draft.fail("MachineUnknown", message);
@@ -53,7 +61,10 @@ pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
 
 /// The group that launches the replacement, or `None` after having decided what its absence means.
 pub(super) fn group_or_fail(draft: &mut Draft<'_>) -> Option<Group> {
-    let found = draft.look(&draft.snapshot.group, "which group launches the replacement")?;
+    let found = draft.look(
+        &draft.snapshot.group,
+        "which group launches the replacement",
+    )?;
     if found.is_none() {
         let message = "the machine belongs to no group, so nothing can launch its replacement";
         draft.fail("GroupUnknown", message.to_owned());
@@ -83,7 +94,13 @@ pub(super) fn node_target(draft: &Draft<'_>, node: &NodeView) -> NodeTarget {
 
 /// The operation's id: the UID of the task.
 pub(super) fn operation<'a>(draft: &Draft<'a>) -> &'a str {
-    draft.snapshot.task.metadata.uid.as_deref().unwrap_or_default()
+    draft
+        .snapshot
+        .task
+        .metadata
+        .uid
+        .as_deref()
+        .unwrap_or_default()
 }
 
 /// The task as `namespace/name`.

@@ -25,13 +25,20 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "how the old node fares") {
         None => {}
         Some(None) => {
-            draft.advance(TaskStep::Remove, drained("the old node has left by itself".to_owned()));
+            draft.advance(
+                TaskStep::Remove,
+                drained("the old node has left by itself".to_owned()),
+            );
         }
         Some(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
             draft.advance(
                 TaskStep::Drain,
-                Milestone { condition: CORDONED, reason: "NodeCordoned", message },
+                Milestone {
+                    condition: CORDONED,
+                    reason: "NodeCordoned",
+                    message,
+                },
             );
         }
         Some(Some(node)) => {
@@ -44,14 +51,19 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
 /// Entered when the old node takes no new pods. Left when the pod list says that it is empty. Asks
 /// for evictions.
 pub(super) fn drain(draft: &mut Draft<'_>) {
-    let Some(next) = drain_move(draft) else { return };
+    let Some(next) = drain_move(draft) else {
+        return;
+    };
     if next.is_done() {
         if let Some(record) = &mut draft.status.drain {
             record.remaining = 0;
             record.blocked.clear();
         }
         let node = &draft.snapshot.task.spec.node_name;
-        draft.advance(TaskStep::Remove, drained(format!("node {node} has no more pods to move")));
+        draft.advance(
+            TaskStep::Remove,
+            drained(format!("node {node} has no more pods to move")),
+        );
         return;
     }
     record_drain(draft, &next);
@@ -62,17 +74,26 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
 }
 
 fn drain_reason(next: &DrainMove) -> String {
-    let Some(first) = next.blocked.first() else { return "pods to leave".to_owned() };
+    let Some(first) = next.blocked.first() else {
+        return "pods to leave".to_owned();
+    };
     let pod = format!("{}/{}", first.pod.namespace, first.pod.name);
     match next.blocked.len() {
         1 => format!("pod {pod}: {}", first.block.sentence()),
-        many => format!("pod {pod}: {} ({} more blocked)", first.block.sentence(), many - 1),
+        many => format!(
+            "pod {pod}: {} ({} more blocked)",
+            first.block.sentence(),
+            many - 1
+        ),
     }
 }
 
 fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
     let pods = draft.look(&draft.snapshot.pods, "which pods are left")?;
-    Some(drain::next_move(&pods.unwrap_or_default(), &draft.snapshot.budgets))
+    Some(drain::next_move(
+        &pods.unwrap_or_default(),
+        &draft.snapshot.budgets,
+    ))
 }
 
 /// Keeps the record of the drain. It changes with what is blocked and not with every pod that
@@ -96,7 +117,13 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
             record.remaining = remaining;
             record.blocked = blocked;
         }
-        None => draft.status.drain = Some(DrainRecord { total: remaining, remaining, blocked }),
+        None => {
+            draft.status.drain = Some(DrainRecord {
+                total: remaining,
+                remaining,
+                blocked,
+            })
+        }
     }
 }
 
@@ -104,11 +131,16 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
 /// for the machine's end, after a last live look at both nodes.
 pub(super) fn remove(draft: &mut Draft<'_>) {
     let about = "how the old machine fares";
-    let Some(machine) = draft.look(&draft.snapshot.old_machine, about) else { return };
+    let Some(machine) = draft.look(&draft.snapshot.old_machine, about) else {
+        return;
+    };
     match machine.map(|machine| (machine.id, machine.state)) {
         None | Some((_, MachineState::Terminated)) => return machine_gone(draft),
         Some((id, MachineState::Terminating)) => {
-            return draft.wait(format!("machine {id} to end"), Some(draft.settings.machine_poll));
+            return draft.wait(
+                format!("machine {id} to end"),
+                Some(draft.settings.machine_poll),
+            );
         }
         Some(_) => {}
     }
@@ -138,11 +170,20 @@ fn ask_for_end(draft: &mut Draft<'_>) {
 }
 
 fn machine_gone(draft: &mut Draft<'_>) {
-    let id = draft.status.old_machine.as_ref().map(|record| record.id.clone()).unwrap_or_default();
+    let id = draft
+        .status
+        .old_machine
+        .as_ref()
+        .map(|record| record.id.clone())
+        .unwrap_or_default();
     let message = format!("machine {id} is gone");
     draft.advance(
         TaskStep::Forget,
-        Milestone { condition: OLD_DELETED, reason: "MachineGone", message },
+        Milestone {
+            condition: OLD_DELETED,
+            reason: "MachineGone",
+            message,
+        },
     );
 }
 
@@ -163,20 +204,33 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
 
 /// Entered when the work is over, well or badly. Left when slot and lock are given back.
 pub(super) fn release(draft: &mut Draft<'_>) {
-    let Some(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else { return };
-    let Some(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else { return };
+    let Some(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
+        return;
+    };
+    let Some(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
+        return;
+    };
     let spec = &draft.snapshot.task.spec;
     let is_locked = lock.is_some_and(|lock| lock.operation == operation(draft));
     if slot.is_some() {
         let task = task_key(draft);
-        draft.effect(Effect::ReleaseSlot { node_uid: spec.node_uid.clone(), task });
+        draft.effect(Effect::ReleaseSlot {
+            node_uid: spec.node_uid.clone(),
+            task,
+        });
     }
     if is_locked {
         let operation = operation(draft).to_owned();
-        draft.effect(Effect::ReleaseLock { node: spec.node_name.clone(), operation });
+        draft.effect(Effect::ReleaseLock {
+            node: spec.node_name.clone(),
+            operation,
+        });
     }
     if slot.is_some() || is_locked {
-        draft.wait(format!("slot and lock of node {} to be given back", spec.node_name), None);
+        draft.wait(
+            format!("slot and lock of node {} to be given back", spec.node_name),
+            None,
+        );
     } else {
         end(draft);
     }
@@ -191,11 +245,19 @@ fn end(draft: &mut Draft<'_>) {
         let message = format!("node {} was replaced", draft.snapshot.task.spec.node_name);
         draft.advance(
             TaskStep::Done,
-            Milestone { condition: SUCCEEDED, reason: "NodeReplaced", message },
+            Milestone {
+                condition: SUCCEEDED,
+                reason: "NodeReplaced",
+                message,
+            },
         );
     }
 }
 
 fn drained(message: String) -> Milestone {
-    Milestone { condition: DRAINED, reason: "NodeDrained", message }
+    Milestone {
+        condition: DRAINED,
+        reason: "NodeDrained",
+        message,
+    }
 }

@@ -104,7 +104,10 @@ fn world_at(step: TaskStep) -> TaskSnapshot {
             world.old_machine = Observed::Absent;
         }
         if before == TaskStep::Cordon {
-            world.old_node = Observed::Present(NodeView { unschedulable: true, ..node("old") });
+            world.old_node = Observed::Present(NodeView {
+                unschedulable: true,
+                ..node("old")
+            });
         }
         if before == TaskStep::Forget {
             world.old_node = Observed::Absent;
@@ -135,25 +138,46 @@ fn a_fair_world_is_walked_step_by_step_to_the_end() {
     let status = world.task.status.unwrap();
     assert_eq!(status.phase, Some(TaskPhase::Succeeded));
     assert!(condition::is_true(&status.conditions, SUCCEEDED));
-    let kinds: Vec<&str> = status.conditions.iter().map(|one| one.type_.as_str()).collect();
+    let kinds: Vec<&str> = status
+        .conditions
+        .iter()
+        .map(|one| one.type_.as_str())
+        .collect();
     assert_eq!(
         kinds,
-        ["Locked", "ReplacementEnsured", "NewNodeReady", "Cordoned", "Drained", "OldDeleted", "Succeeded"]
+        [
+            "Locked",
+            "ReplacementEnsured",
+            "NewNodeReady",
+            "Cordoned",
+            "Drained",
+            "OldDeleted",
+            "Succeeded"
+        ]
     );
 }
 
 #[test]
 fn a_free_lock_is_asked_for_and_nothing_else() {
-    let decision = look(&TaskSnapshot { lock: Observed::Absent, ..fair_world() });
+    let decision = look(&TaskSnapshot {
+        lock: Observed::Absent,
+        ..fair_world()
+    });
     assert_eq!(effects(&decision), ["AcquireLock"]);
     assert_eq!(step(&decision), TaskStep::Lock);
 }
 
 #[test]
 fn a_lock_of_another_operation_is_waited_for_and_its_holder_named() {
-    let decision = look(&TaskSnapshot { lock: lock("other"), ..fair_world() });
+    let decision = look(&TaskSnapshot {
+        lock: lock("other"),
+        ..fair_world()
+    });
     assert_eq!(effects(&decision), Vec::<&str>::new());
-    assert_eq!(decision.status.waiting_for.as_deref(), Some("node old is locked by ns/other"));
+    assert_eq!(
+        decision.status.waiting_for.as_deref(),
+        Some("node old is locked by ns/other")
+    );
     assert!(decision.wake.is_some());
 }
 
@@ -163,13 +187,20 @@ fn the_intent_is_recorded_before_any_machine_is_asked_for() {
     assert_eq!(step(&decision), TaskStep::Provision);
     assert_eq!(decision.effects, []);
     let intent = decision.status.replacement.unwrap();
-    assert_eq!(intent.image.as_deref(), Some("image-2"), "the group's current image");
+    assert_eq!(
+        intent.image.as_deref(),
+        Some("image-2"),
+        "the group's current image"
+    );
     assert!(!intent.token.is_empty());
 }
 
 #[test]
 fn the_replacement_is_asked_for_under_the_recorded_token() {
-    let world = TaskSnapshot { new_machine: Observed::Absent, ..world_at(TaskStep::Provision) };
+    let world = TaskSnapshot {
+        new_machine: Observed::Absent,
+        ..world_at(TaskStep::Provision)
+    };
     let decision = look(&world);
     let Some(Effect::EnsureReplacement(request)) = decision.effects.first() else {
         panic!("{:?}", decision.effects)
@@ -183,31 +214,74 @@ fn the_replacement_is_asked_for_under_the_recorded_token() {
 fn an_unclear_answer_never_leads_to_an_effect() {
     let unknown = || "the cloud is away".to_owned();
     let table = [
-        TaskSnapshot { lock: Observed::Unknown(unknown()), ..fair_world() },
-        TaskSnapshot { new_machine: Observed::Unknown(unknown()), ..world_at(TaskStep::Provision) },
-        TaskSnapshot { new_node: Observed::Unknown(unknown()), ..world_at(TaskStep::Cordon) },
-        TaskSnapshot { pods: Observed::Unknown(unknown()), ..world_at(TaskStep::Drain) },
-        TaskSnapshot { pods: Observed::Unknown(unknown()), ..world_at(TaskStep::Remove) },
-        TaskSnapshot { old_machine: Observed::Unknown(unknown()), ..world_at(TaskStep::Remove) },
-        TaskSnapshot { old_node: Observed::Unknown(unknown()), ..world_at(TaskStep::Forget) },
-        TaskSnapshot { slot: Observed::Unknown(unknown()), ..world_at(TaskStep::Release) },
+        TaskSnapshot {
+            lock: Observed::Unknown(unknown()),
+            ..fair_world()
+        },
+        TaskSnapshot {
+            new_machine: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Provision)
+        },
+        TaskSnapshot {
+            new_node: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Cordon)
+        },
+        TaskSnapshot {
+            pods: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Drain)
+        },
+        TaskSnapshot {
+            pods: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Remove)
+        },
+        TaskSnapshot {
+            old_machine: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Remove)
+        },
+        TaskSnapshot {
+            old_node: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Forget)
+        },
+        TaskSnapshot {
+            slot: Observed::Unknown(unknown()),
+            ..world_at(TaskStep::Release)
+        },
     ];
     for world in table {
         let decision = look(&world);
         assert_eq!(decision.effects, [], "in {:?}", step_of(&world));
         assert_eq!(step(&decision), step_of(&world));
-        assert!(decision.status.waiting_for.unwrap().contains("the cloud is away"));
+        assert!(
+            decision
+                .status
+                .waiting_for
+                .unwrap()
+                .contains("the cloud is away")
+        );
         assert!(decision.wake.is_some());
     }
 }
 
 #[test]
 fn the_old_node_is_not_touched_while_the_replacement_is_not_ready() {
-    let sick = NodeView { ready: false, ..node("new") };
-    let stranger = NodeView { uid: "another".to_owned(), ..node("new") };
-    for new_node in [Observed::Present(sick), Observed::Present(stranger), Observed::Absent] {
+    let sick = NodeView {
+        ready: false,
+        ..node("new")
+    };
+    let stranger = NodeView {
+        uid: "another".to_owned(),
+        ..node("new")
+    };
+    for new_node in [
+        Observed::Present(sick),
+        Observed::Present(stranger),
+        Observed::Absent,
+    ] {
         for step in [TaskStep::Cordon, TaskStep::Remove] {
-            let world = TaskSnapshot { new_node: new_node.clone(), ..world_at(step) };
+            let world = TaskSnapshot {
+                new_node: new_node.clone(),
+                ..world_at(step)
+            };
             assert_eq!(look(&world).effects, [], "{step:?} with {new_node:?}");
         }
     }
@@ -215,17 +289,29 @@ fn the_old_node_is_not_touched_while_the_replacement_is_not_ready() {
 
 #[test]
 fn a_stranger_under_the_old_name_is_never_cordoned_or_deleted() {
-    let stranger = Observed::Present(NodeView { uid: "stranger".to_owned(), ..node("old") });
+    let stranger = Observed::Present(NodeView {
+        uid: "stranger".to_owned(),
+        ..node("old")
+    });
     for step in [TaskStep::Cordon, TaskStep::Forget] {
-        let world = TaskSnapshot { old_node: stranger.clone(), ..world_at(step) };
+        let world = TaskSnapshot {
+            old_node: stranger.clone(),
+            ..world_at(step)
+        };
         assert_eq!(look(&world).effects, [], "{step:?}");
     }
 }
 
 #[test]
 fn a_cordon_that_was_there_before_is_recorded_as_not_ours() {
-    let cordoned = NodeView { unschedulable: true, ..node("old") };
-    let world = TaskSnapshot { old_node: Observed::Present(cordoned), ..world_at(TaskStep::Join) };
+    let cordoned = NodeView {
+        unschedulable: true,
+        ..node("old")
+    };
+    let world = TaskSnapshot {
+        old_node: Observed::Present(cordoned),
+        ..world_at(TaskStep::Join)
+    };
     assert!(!look(&world).status.cordon.unwrap().ours);
     assert!(look(&world_at(TaskStep::Join)).status.cordon.unwrap().ours);
 }
@@ -233,7 +319,10 @@ fn a_cordon_that_was_there_before_is_recorded_as_not_ours() {
 #[test]
 fn pods_are_evicted_one_call_each_and_the_step_stays() {
     let pods = Observed::Present(vec![pod("a"), pod("b")]);
-    let decision = look(&TaskSnapshot { pods, ..world_at(TaskStep::Drain) });
+    let decision = look(&TaskSnapshot {
+        pods,
+        ..world_at(TaskStep::Drain)
+    });
     assert_eq!(effects(&decision), ["EvictPod", "EvictPod"]);
     assert_eq!(step(&decision), TaskStep::Drain);
     assert_eq!(decision.status.drain.unwrap().total, 2);
@@ -244,17 +333,26 @@ fn a_drain_without_news_changes_no_status() {
     let mut world = world_at(TaskStep::Drain);
     world.pods = Observed::Present(vec![pod("a"), pod("b")]);
     world.task.status = Some(look(&world).status);
-    world.pods = Observed::Present(vec![PodView { terminating: true, ..pod("a") }]);
+    world.pods = Observed::Present(vec![PodView {
+        terminating: true,
+        ..pod("a")
+    }]);
     assert_eq!(Some(look(&world).status), world.task.status);
 }
 
 #[test]
 fn a_machine_is_not_removed_while_pods_are_on_its_node() {
-    let world =
-        TaskSnapshot { pods: Observed::Present(vec![pod("late")]), ..world_at(TaskStep::Remove) };
+    let world = TaskSnapshot {
+        pods: Observed::Present(vec![pod("late")]),
+        ..world_at(TaskStep::Remove)
+    };
     let decision = look(&world);
     assert_eq!(decision.effects, []);
-    assert_eq!(step(&decision), TaskStep::Cordon, "it is cordoned and drained again");
+    assert_eq!(
+        step(&decision),
+        TaskStep::Cordon,
+        "it is cordoned and drained again"
+    );
 }
 
 #[test]
@@ -273,7 +371,10 @@ fn a_lost_replacement_ends_the_task_and_leaves_the_old_node_alone() {
         Observed::Present(machine("m-new", MachineState::Terminated)),
     ];
     for new_machine in gone {
-        let mut world = TaskSnapshot { new_machine, ..world_at(TaskStep::Join) };
+        let mut world = TaskSnapshot {
+            new_machine,
+            ..world_at(TaskStep::Join)
+        };
         let decision = look(&world);
         assert_eq!(decision.effects, []);
         assert_eq!(step(&decision), TaskStep::Release);
@@ -287,7 +388,10 @@ fn a_lost_replacement_ends_the_task_and_leaves_the_old_node_alone() {
 
 #[test]
 fn a_node_that_left_before_the_start_fails_the_task() {
-    let decision = look(&TaskSnapshot { old_node: Observed::Absent, ..fair_world() });
+    let decision = look(&TaskSnapshot {
+        old_node: Observed::Absent,
+        ..fair_world()
+    });
     assert_eq!(step(&decision), TaskStep::Release);
     assert!(decision.status.last_error.unwrap().contains("old"));
 }
@@ -299,7 +403,11 @@ fn slot_and_lock_are_given_back_before_the_end() {
     world.lock = lock(OPERATION);
     assert_eq!(effects(&look(&world)), ["ReleaseSlot", "ReleaseLock"]);
     world.lock = lock("somebody-else");
-    assert_eq!(effects(&look(&world)), ["ReleaseSlot"], "another operation's lock is left alone");
+    assert_eq!(
+        effects(&look(&world)),
+        ["ReleaseSlot"],
+        "another operation's lock is left alone"
+    );
 }
 
 #[test]
@@ -327,10 +435,16 @@ fn every_step_that_waits_is_overdue_after_its_deadline() {
     ] {
         let world = nothing(step);
         let soon = decide(&world, &settings, start());
-        assert!(!condition::is_true(&soon.status.conditions, OVERDUE), "{step:?}");
+        assert!(
+            !condition::is_true(&soon.status.conditions, OVERDUE),
+            "{step:?}"
+        );
         let late = start() + SignedDuration::from_hours(1);
         let decision = decide(&world, &settings, late);
-        assert!(condition::is_true(&decision.status.conditions, OVERDUE), "{step:?}");
+        assert!(
+            condition::is_true(&decision.status.conditions, OVERDUE),
+            "{step:?}"
+        );
         assert!(decision.wake.unwrap() > late, "{step:?} goes on looking");
     }
 }

@@ -20,7 +20,11 @@ fn node(name: &str, zone: &str) -> NodeView {
 }
 
 fn waiting(name: &str, zone: &str) -> Waiting {
-    Waiting { node: node(name, zone), pods: Vec::new(), task: format!("ns/task-{name}") }
+    Waiting {
+        node: node(name, zone),
+        pods: Vec::new(),
+        task: format!("ns/task-{name}"),
+    }
 }
 
 fn slot(name: &str, zone: &str) -> (String, Slot) {
@@ -45,7 +49,10 @@ fn ledger(slots: &[(String, Slot)]) -> Observed<Ledger> {
 
 fn snapshot() -> RunSnapshot {
     let spec = NodePatchRunSpec {
-        provider: ProviderRef { r#type: "embedded".to_owned(), aws: None },
+        provider: ProviderRef {
+            r#type: "embedded".to_owned(),
+            aws: None,
+        },
         ..NodePatchRunSpec::default()
     };
     let mut run = NodePatchRun::new("run", spec);
@@ -79,7 +86,13 @@ fn created(decision: &Decision<NodePatchRunStatus>) -> Vec<&str> {
     decision
         .effects
         .iter()
-        .filter_map(|effect| if let Effect::EnsureTask(task) = effect { Some(task) } else { None })
+        .filter_map(|effect| {
+            if let Effect::EnsureTask(task) = effect {
+                Some(task)
+            } else {
+                None
+            }
+        })
         .map(|task| task.spec.node_name.as_str())
         .collect()
 }
@@ -94,7 +107,10 @@ fn the_plan_is_recorded_before_anything_else_happens() {
 
 #[test]
 fn an_empty_node_list_is_not_taken_for_an_empty_cluster() {
-    let decision = look(&RunSnapshot { nodes: Observed::Present(Vec::new()), ..snapshot() });
+    let decision = look(&RunSnapshot {
+        nodes: Observed::Present(Vec::new()),
+        ..snapshot()
+    });
     assert_eq!(decision.status.plan, None);
     assert!(decision.wake.is_some());
 }
@@ -104,8 +120,16 @@ fn an_unknown_provider_is_refused_with_the_known_ones_named() {
     let mut snapshot = snapshot();
     snapshot.run.spec.provider.r#type = "vmware".to_owned();
     let decision = look(&snapshot);
-    let refusal = decision.status.conditions.iter().find(|one| one.type_ == ACCEPTED).unwrap();
-    assert_eq!((refusal.status.as_str(), refusal.reason.as_str()), ("False", "UnsupportedProvider"));
+    let refusal = decision
+        .status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == ACCEPTED)
+        .unwrap();
+    assert_eq!(
+        (refusal.status.as_str(), refusal.reason.as_str()),
+        ("False", "UnsupportedProvider")
+    );
     assert!(refusal.message.contains("vmware") && refusal.message.contains("embedded"));
     assert_eq!(decision.effects, []);
     snapshot.run.status = Some(decision.status);
@@ -120,9 +144,17 @@ fn slots_are_granted_before_their_tasks_and_within_the_batch_size() {
         ..planned()
     };
     let decision = look(&snapshot);
-    assert!(matches!(decision.effects.first(), Some(Effect::GrantSlots { slots, .. }) if slots.len() == 2));
+    assert!(
+        matches!(decision.effects.first(), Some(Effect::GrantSlots { slots, .. }) if slots.len() == 2)
+    );
     assert_eq!(created(&decision), ["a", "b"]);
-    assert!(decision.status.waiting_for.unwrap().contains("batchSizeNonImportant"));
+    assert!(
+        decision
+            .status
+            .waiting_for
+            .unwrap()
+            .contains("batchSizeNonImportant")
+    );
 }
 
 #[test]
@@ -134,14 +166,22 @@ fn a_slot_without_its_task_is_adopted_and_not_granted_twice() {
     };
     let decision = look(&snapshot);
     assert_eq!(created(&decision), ["a"]);
-    assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::GrantSlots { .. })));
+    assert!(
+        !decision
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::GrantSlots { .. }))
+    );
 }
 
 #[test]
 fn slots_of_others_count_against_the_budget() {
     let foreign = [slot("x", "z1"), slot("y", "z2")];
-    let snapshot =
-        RunSnapshot { waiting: vec![waiting("a", "z1")], ledger: ledger(&foreign), ..planned() };
+    let snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&foreign),
+        ..planned()
+    };
     assert_eq!(look(&snapshot).effects, []);
 }
 
@@ -158,8 +198,11 @@ fn the_zone_cap_lets_other_zones_go_first() {
 
 #[test]
 fn a_paused_run_grants_nothing_and_says_so() {
-    let mut snapshot =
-        RunSnapshot { waiting: vec![waiting("a", "z1")], ledger: ledger(&[]), ..planned() };
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        ..planned()
+    };
     snapshot.run.spec.paused = Some(true);
     let decision = look(&snapshot);
     assert_eq!(decision.effects, []);
@@ -169,8 +212,11 @@ fn a_paused_run_grants_nothing_and_says_so() {
 #[test]
 fn an_unread_ledger_grants_nothing() {
     let unread = Observed::Unknown("no answer".to_owned());
-    let snapshot =
-        RunSnapshot { waiting: vec![waiting("a", "z1")], ledger: unread, ..planned() };
+    let snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: unread,
+        ..planned()
+    };
     assert_eq!(look(&snapshot).effects, []);
 }
 
@@ -183,5 +229,8 @@ fn partitions_follow_one_another_and_the_last_completes_the_run() {
     let decision = look(&snapshot);
     assert!(condition::is_true(&decision.status.conditions, COMPLETED));
     snapshot.run.status = Some(decision.status);
-    assert_eq!(look(&snapshot), Decision::rest(snapshot.run.status.clone().unwrap()));
+    assert_eq!(
+        look(&snapshot),
+        Decision::rest(snapshot.run.status.clone().unwrap())
+    );
 }
