@@ -7,3 +7,4 @@ pub mod cloud;
 pub mod patch;
 pub mod schema;
 pub mod seed;
+pub mod table;
