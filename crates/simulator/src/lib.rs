@@ -1,10 +1,14 @@
 //! The embedded cluster: a Kubernetes API, the actors of a cluster, a cloud, faults and virtual time.
 //!
-//! Nothing that runs in production depends on this crate.
+//! Nothing that runs in production depends on this crate. `MISMATCH.md` lists where it falls short
+//! of a real cluster.
 
 pub mod apply;
 pub mod cloud;
 pub mod patch;
 pub mod schema;
 pub mod seed;
+pub mod server;
 pub mod table;
+
+pub use server::ApiServer;

@@ -1,0 +1,346 @@
+//! Refusals of the API, as the `Status` objects that clients see.
+//!
+//! Owns codes, reasons and messages. Must not decide when to refuse: the verbs do that.
+
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+
+/// What a verb yields: a value, or a refusal.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// A refusal, ready to be sent as a `Status`.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// HTTP status code.
+    pub(crate) code: u16,
+    /// Machine-readable reason; empty when the real server gives none.
+    pub(crate) reason: &'static str,
+    /// Sentence for people.
+    pub(crate) message: String,
+    /// The `details` of the status.
+    pub(crate) details: Value,
+}
+
+/// One field that makes an object invalid.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    /// `FieldValueInvalid` and its like.
+    pub(crate) reason: &'static str,
+    /// Path of the field, dotted.
+    pub(crate) field: String,
+    /// Sentence without the path.
+    pub(crate) message: String,
+}
+
+impl Cause {
+    /// A value that breaks a rule.
+    pub(crate) fn invalid(field: &str, value: &Value, rule: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.to_owned(),
+            message: format!("Invalid value: {value}: {rule}"),
+        }
+    }
+
+    /// A value that is missing.
+    pub(crate) fn required(field: &str, rule: &str) -> Self {
+        let tail = if rule.is_empty() {
+            String::new()
+        } else {
+            format!(": {rule}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            field: field.to_owned(),
+            message: format!("Required value{tail}"),
+        }
+    }
+
+    /// A value outside of an enumeration.
+    pub(crate) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
+        let listed: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.to_owned(),
+            message: format!(
+                "Unsupported value: \"{value}\": supported values: {}",
+                listed.join(", ")
+            ),
+        }
+    }
+
+    /// A change that nobody may make.
+    pub(crate) fn forbidden(field: &str, rule: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            field: field.to_owned(),
+            message: format!("Forbidden: {rule}"),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        format!("{}: {}", self.field, self.message)
+    }
+}
+
+impl Failure {
+    /// A refusal without details.
+    pub(crate) fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+        }
+    }
+
+    fn about(kind: &Kind, name: &str) -> Value {
+        let mut details = json!({ "kind": kind.plural });
+        if let Some(map) = details.as_object_mut() {
+            if !name.is_empty() {
+                map.insert("name".into(), name.into());
+            }
+            if !kind.group.is_empty() {
+                map.insert("group".into(), kind.group.clone().into());
+            }
+        }
+        details
+    }
+
+    /// The path leads nowhere.
+    pub(crate) fn no_such_path() -> Self {
+        Self {
+            details: json!({}),
+            ..Self::plain(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            )
+        }
+    }
+
+    /// The verb exists, but not here.
+    pub(crate) fn method_not_allowed() -> Self {
+        Self {
+            details: json!({}),
+            ..Self::plain(
+                405,
+                "MethodNotAllowed",
+                "the server does not allow this method on the requested resource",
+            )
+        }
+    }
+
+    /// The object does not exist.
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self {
+            details: Self::about(kind, name),
+            ..Self::plain(
+                404,
+                "NotFound",
+                format!("{} \"{name}\" not found", kind.qualified()),
+            )
+        }
+    }
+
+    /// An object of that name is there already.
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self {
+            details: Self::about(kind, name),
+            ..Self::plain(
+                409,
+                "AlreadyExists",
+                format!("{} \"{name}\" already exists", kind.qualified()),
+            )
+        }
+    }
+
+    /// The request rests on a state that is no longer.
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        Self {
+            details: Self::about(kind, name),
+            ..Self::plain(
+                409,
+                "Conflict",
+                format!(
+                    "Operation cannot be fulfilled on {} \"{name}\": {why}",
+                    kind.qualified()
+                ),
+            )
+        }
+    }
+
+    /// The object is not the one that the client means.
+    pub(crate) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let mut failure = Self::conflict(kind, name, why);
+        let qualified = if kind.group.is_empty() {
+            kind.kind.clone()
+        } else {
+            format!("{}.{}", kind.kind, kind.group)
+        };
+        failure.message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        if let Some(details) = failure.details.as_object_mut() {
+            details.insert("kind".into(), kind.kind.clone().into());
+        }
+        failure
+    }
+
+    /// The lost update: somebody else wrote first.
+    pub(crate) fn stale(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// The server understands the request and will not do it.
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let subject = if name.is_empty() {
+            kind.qualified()
+        } else {
+            format!("{} \"{name}\"", kind.qualified())
+        };
+        Self {
+            details: Self::about(kind, name),
+            ..Self::plain(403, "Forbidden", format!("{subject} is forbidden: {why}"))
+        }
+    }
+
+    /// The object breaks rules, each named.
+    pub(crate) fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_kind(&kind.group, &kind.kind, name, causes)
+    }
+
+    /// As `invalid`, for something that is no kind of the table.
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let mut sentences: Vec<String> = Vec::new();
+        for cause in causes {
+            let sentence = cause.sentence();
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+        let text = match sentences.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let mut details = json!({
+            "kind": kind,
+            "causes": causes
+                .iter()
+                .map(|c| json!({ "reason": c.reason, "message": c.message, "field": c.field }))
+                .collect::<Vec<_>>(),
+        });
+        if let Some(map) = details.as_object_mut() {
+            if !group.is_empty() {
+                map.insert("group".into(), group.into());
+            }
+            if !name.is_empty() {
+                map.insert("name".into(), name.into());
+            }
+        }
+        Self {
+            details,
+            ..Self::plain(
+                422,
+                "Invalid",
+                format!("{qualified} \"{name}\" is invalid: {text}"),
+            )
+        }
+    }
+
+    /// The request cannot be read.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(400, "BadRequest", message)
+    }
+
+    /// The history the client asks for is gone.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::plain(410, "Expired", message)
+    }
+
+    /// The client has seen a version that this server has not.
+    pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
+        Self {
+            details: json!({
+                "retryAfterSeconds": 1,
+                "causes": [{
+                    "reason": "ResourceVersionTooLarge",
+                    "message": "Too large resource version",
+                }],
+            }),
+            ..Self::plain(
+                504,
+                "Timeout",
+                format!("Too large resource version: {asked}, current: {current}"),
+            )
+        }
+    }
+
+    /// The body is of a type the server does not read.
+    pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
+        Self::plain(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            ),
+        )
+    }
+
+    /// The client accepts nothing that the server writes.
+    pub(crate) fn not_acceptable() -> Self {
+        Self::plain(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    /// Something that should not be.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            details: json!({ "causes": [{ "message": message }] }),
+            ..Self::plain(
+                500,
+                "InternalError",
+                format!("Internal error occurred: {message}"),
+            )
+        }
+    }
+
+    /// The `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if let Some(map) = status.as_object_mut() {
+            if !self.reason.is_empty() {
+                map.insert("reason".into(), self.reason.into());
+            }
+            if !self.details.is_null() {
+                map.insert("details".into(), self.details.clone());
+            }
+        }
+        status
+    }
+
+    /// Seconds after which the client may try again, for the header of that name.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.get("retryAfterSeconds")?.as_u64()
+    }
+}

@@ -1,0 +1,103 @@
+//! The API as a tower service, in this process and over HTTP on loopback.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, Response, header};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use tower::Service;
+
+use super::{
+    ApiServer,
+    failure::Failure,
+    request::RequestInfo,
+    state::{Answer, Payload},
+};
+
+/// The body of an answer.
+pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The API behind tower's interface.
+#[derive(Clone, Debug)]
+pub struct ApiService {
+    server: ApiServer,
+    user_agent: Option<String>,
+}
+
+impl ApiService {
+    pub(super) fn new(server: ApiServer, user_agent: Option<String>) -> Self {
+        Self { server, user_agent }
+    }
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let answer = match body.collect().await {
+                Ok(body) => service.answer(&head, &body.to_bytes()),
+                Err(error) => Answer::failure(&Failure::bad_request(format!(
+                    "could not read the body: {error}"
+                ))),
+            };
+            Ok(respond(answer))
+        })
+    }
+}
+
+impl ApiService {
+    fn answer(&self, head: &http::request::Parts, body: &[u8]) -> Answer {
+        match RequestInfo::read(head) {
+            Ok(mut info) => {
+                if let Some(name) = &self.user_agent {
+                    info.user_agent.clone_from(name);
+                }
+                self.server.handle(&info, body)
+            }
+            Err(failure) => Answer::failure(&failure),
+        }
+    }
+}
+
+fn respond(answer: Answer) -> Response<AnswerBody> {
+    let mut response = Response::builder().status(answer.code);
+    if let Some(seconds) = answer.retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    let (media, body) = match answer.payload {
+        Payload::Json(json) => ("application/json", Full::new(json).boxed_unsync()),
+        Payload::Text(text) => (
+            "text/plain; charset=utf-8",
+            Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),
+        ),
+        Payload::Watch(stream) => {
+            let frames = stream.lines().map(|line| Ok(Frame::data(line)));
+            ("application/json", StreamBody::new(frames).boxed_unsync())
+        }
+    };
+    response
+        .header(header::CONTENT_TYPE, media)
+        .header("Audit-Id", "embedded")
+        .body(body)
+        .unwrap_or_else(|_| Response::new(Full::default().boxed_unsync()))
+}

@@ -1,0 +1,253 @@
+//! What all writes share: reading the body, replacing a state by the next, and storing it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::server::{
+    admission, crds,
+    failure::{Cause, Failure, Outcome},
+    kinds::{BuiltIn, Kind, Nature},
+    meta,
+    state::{Call, State},
+    store::{self, Object},
+    validate,
+};
+
+/// Reads the object in the body of a call.
+pub(crate) fn decode(call: &Call<'_>) -> Outcome<Value> {
+    let media = call.info.content_type.split(';').next().unwrap_or_default();
+    if !matches!(media.trim(), "" | "application/json" | "*/*") {
+        return Err(Failure::unsupported_media(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ]));
+    }
+    let value: Value = serde_json::from_slice(call.body).map_err(|error| {
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error}",
+            call.kind.kind
+        ))
+    })?;
+    typed(&call.kind, value)
+}
+
+/// Checks that an object is of the kind it is sent to and takes its type off.
+pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
+    let Some(map) = value.as_object_mut() else {
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {})",
+            kind.kind
+        )));
+    };
+    let text = |value: Option<Value>| match value {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let api_version = text(map.remove("apiVersion"));
+    let sent = text(map.remove("kind"));
+    let expected = kind.api_version();
+    if sent.is_empty() && matches!(kind.nature, Nature::Custom(_)) {
+        return Err(Failure::bad_request(format!(
+            "Object 'Kind' is missing in '{value}'"
+        )));
+    }
+    if !api_version.is_empty() && api_version != expected {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !sent.is_empty() && sent != kind.kind {
+        return Err(Failure::bad_request(format!(
+            "{sent} in version \"{}\" cannot be handled as a {}: converting (v1.{sent}) to (v1.{}): unknown conversion",
+            kind.version, kind.kind, kind.kind
+        )));
+    }
+    Ok(value)
+}
+
+/// Puts the object into the namespace of the path; says whether it has a name.
+pub(crate) fn place(call: &Call<'_>, value: &mut Value) -> Outcome<bool> {
+    let asked = call.path.namespace.as_str();
+    let given = meta::meta_text(value, "namespace");
+    if !given.is_empty() && given != asked {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let namespace = (!asked.is_empty()).then(|| asked.into());
+    meta::set_meta(value, "namespace", namespace);
+    Ok(!meta::meta_text(value, "name").is_empty())
+}
+
+/// Replaces an object, or its status when the call goes there, by what a client sent.
+pub(crate) fn replace(
+    state: &mut State,
+    call: &Call<'_>,
+    old: &Arc<Object>,
+    value: Value,
+    dry_run: bool,
+) -> Outcome<Arc<Object>> {
+    let kind = &call.kind;
+    let mut value = admission::normalize(call, value, Some(old.value()))?;
+    place(call, &mut value)?;
+    check_version(call, old.value(), &value)?;
+    let status_only = call.path.subresource == "status";
+    if kind.has_status {
+        keep_other_part(kind, old.value(), &mut value, status_only);
+    }
+    keep_system_fields(old.value(), &mut value);
+    admission::prepare_update(kind, old.value(), &mut value, status_only);
+    if kind.counts_generation && !status_only {
+        count_generation(kind, old.value(), &mut value);
+    }
+    validate::updated(kind, old.value(), &value, status_only)?;
+    take_ownership(call, Some(old.value()), &mut value)?;
+    if value == *old.value() {
+        return Ok(Arc::clone(old));
+    }
+    commit(state, call, value, dry_run)
+}
+
+fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
+    let kind = &call.kind;
+    let name = &call.path.name;
+    let uid = meta::meta_text(new, "uid");
+    let current = meta::meta_text(old, "uid");
+    if !uid.is_empty() && uid != current {
+        return Err(Failure::conflict(
+            kind,
+            name,
+            &format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+            ),
+        ));
+    }
+    match meta::meta_text(new, "resourceVersion") {
+        "" | "0" if kind.allows_unconditional_update() => Ok(()),
+        "" | "0" => Err(Failure::invalid_kind(
+            &kind.group,
+            &kind.plural,
+            name,
+            &[Cause::invalid(
+                "metadata.resourceVersion",
+                &0.into(),
+                "must be specified for an update",
+            )],
+        )),
+        version if version == meta::meta_text(old, "resourceVersion") => Ok(()),
+        _ => Err(Failure::stale(kind, name)),
+    }
+}
+
+/// A write to the object leaves its status alone, and the other way round.
+fn keep_other_part(kind: &Kind, old: &Value, new: &mut Value, status_only: bool) {
+    if !status_only {
+        let status = old.get("status").cloned();
+        meta::put(meta::as_map(new), "status", status);
+        return;
+    }
+    let status = new.get("status").cloned();
+    let metadata = new.get("metadata").cloned();
+    let mut next = old.clone();
+    meta::put(meta::as_map(&mut next), "status", status);
+    if let (Some(metadata), Nature::BuiltIn(which, _)) = (metadata, &kind.nature) {
+        let labels = meta::at(old, &["metadata", "labels"]).cloned();
+        let owners = meta::at(old, &["metadata", "ownerReferences"]).cloned();
+        meta::put(meta::as_map(&mut next), "metadata", Some(metadata));
+        if *which == BuiltIn::Deployment {
+            meta::set_meta(&mut next, "labels", labels);
+        }
+        if *which == BuiltIn::Pod {
+            meta::set_meta(&mut next, "ownerReferences", owners);
+        }
+    }
+    *new = next;
+}
+
+fn keep_system_fields(old: &Value, new: &mut Value) {
+    for key in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ] {
+        let kept = meta::at(old, &["metadata", key]).cloned();
+        meta::set_meta(new, key, kept);
+    }
+}
+
+/// A change of anything but metadata and status makes a new generation.
+fn count_generation(kind: &Kind, old: &Value, new: &mut Value) {
+    let skip = |key: &str| key == "metadata" || (key == "status" && kind.has_status);
+    let part = |value: &Value| -> Vec<(String, Value)> {
+        value.as_object().map_or_else(Vec::new, |map| {
+            map.iter()
+                .filter(|(key, _)| !skip(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        })
+    };
+    let annotations_count = kind.is(BuiltIn::Deployment)
+        && meta::at(old, &["metadata", "annotations"])
+            != meta::at(new, &["metadata", "annotations"]);
+    if kind.is(BuiltIn::PriorityClass) {
+        return;
+    }
+    if annotations_count || part(old) != part(new) {
+        let generation = meta::number(old, &["metadata", "generation"]).unwrap_or(0) + 1;
+        meta::set_meta(new, "generation", Some(generation.into()));
+    }
+}
+
+/// Records who set which field.
+pub(crate) fn take_ownership(
+    _call: &Call<'_>,
+    _old: Option<&Value>,
+    value: &mut Value,
+) -> Outcome<()> {
+    meta::set_meta(value, "managedFields", None);
+    Ok(())
+}
+
+/// Stores a state, or only says what it would be; an object on its way out whom nothing holds any
+/// more is removed instead.
+pub(crate) fn commit(
+    state: &mut State,
+    call: &Call<'_>,
+    value: Value,
+    dry_run: bool,
+) -> Outcome<Arc<Object>> {
+    if dry_run {
+        return Ok(Arc::new(Object::new(value)));
+    }
+    let storage = Arc::clone(&call.kind.storage);
+    let object = if is_released(&call.kind, &value) {
+        let key = store::key(
+            meta::meta_text(&value, "namespace"),
+            meta::meta_text(&value, "name"),
+        );
+        let last = Arc::new(Object::new(value));
+        state.store.remove_as(&storage, &key, &last, call.now);
+        last
+    } else {
+        state.store.put(&storage, value, call.now)
+    };
+    if call.kind.is(BuiltIn::CustomResourceDefinition) {
+        crds::refresh(state, object.value());
+    }
+    Ok(object)
+}
+
+/// Whether nothing keeps a deleted object any more.
+pub(crate) fn is_released(kind: &Kind, value: &Value) -> bool {
+    let held = meta::finalizers(value).next().is_some();
+    let graceful =
+        meta::number(value, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) > 0;
+    let namespace_held =
+        kind.is(BuiltIn::Namespace) && !meta::items(value, &["spec", "finalizers"]).is_empty();
+    meta::is_deleting(value) && !held && !graceful && !namespace_held
+}

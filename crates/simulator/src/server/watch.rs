@@ -1,0 +1,272 @@
+//! Who follows which changes, and the streams they read.
+//!
+//! Owns the registry of watches and the wire form of their events. The verb `watch` decides what a
+//! new watch sees first; the store tells every change.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    encode::{self, Format},
+    failure::Failure,
+    kinds::{Kind, Storage},
+    meta,
+    selector::Selection,
+    store::{Change, Object},
+};
+
+/// How often an idle watch that asked for it hears the newest version.
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+
+/// What a watch event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl EventType {
+    /// As it is written.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One event on its way to a watch.
+pub(crate) type Event = (EventType, Arc<Object>);
+
+/// What a change means to somebody who sees a selection only.
+pub(crate) fn seen(change: &Change, selection: &Selection) -> Option<Event> {
+    let was = change
+        .before
+        .as_ref()
+        .is_some_and(|before| selection.matches(before.value()));
+    let is = !change.gone && selection.matches(change.now.value());
+    match (was, is) {
+        (false, false) => None,
+        (false, true) => Some((EventType::Added, Arc::clone(&change.now))),
+        (true, true) => Some((EventType::Modified, Arc::clone(&change.now))),
+        (true, false) if change.gone => Some((EventType::Deleted, Arc::clone(&change.now))),
+        // The object left the selection: its last state inside is what is reported gone.
+        (true, false) => change
+            .before
+            .as_ref()
+            .map(|b| (EventType::Deleted, Arc::new(b.at_version(change.version)))),
+    }
+}
+
+/// What narrows a watch down enough to look it up instead of asking it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Interest {
+    All,
+    Name(String),
+    Node(String),
+}
+
+#[derive(Debug)]
+struct Watcher {
+    selection: Selection,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+/// All open watches, by kind and interest.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers(BTreeMap<Storage, BTreeMap<Interest, Vec<Watcher>>>);
+
+impl Watchers {
+    /// Opens a watch.
+    pub(crate) fn open(
+        &mut self,
+        storage: &Storage,
+        selection: Selection,
+    ) -> mpsc::UnboundedReceiver<Event> {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let interest = if let Some(name) = selection.pinned("metadata.name") {
+            Interest::Name(name.to_owned())
+        } else if let Some(node) = selection.pinned("spec.nodeName") {
+            Interest::Node(node.to_owned())
+        } else {
+            Interest::All
+        };
+        self.0
+            .entry(Arc::clone(storage))
+            .or_default()
+            .entry(interest)
+            .or_default()
+            .push(Watcher { selection, events });
+        receiver
+    }
+
+    /// Ends all watches of a kind.
+    pub(crate) fn close(&mut self, storage: &Storage) {
+        self.0.remove(storage);
+    }
+
+    /// Tells a change to those whom it concerns; forgets those who left.
+    pub(crate) fn tell(&mut self, storage: &Storage, change: &Change) {
+        let Some(by_interest) = self.0.get_mut(storage) else {
+            return;
+        };
+        let node = |object: &Object| {
+            Interest::Node(meta::text(object.value(), &["spec", "nodeName"]).to_owned())
+        };
+        let name = meta::meta_text(change.now.value(), "name").to_owned();
+        let mut interests = vec![Interest::All, Interest::Name(name), node(&change.now)];
+        if let Some(before) = &change.before {
+            let former = node(before);
+            if !interests.contains(&former) {
+                interests.push(former);
+            }
+        }
+        for interest in interests {
+            let Some(watchers) = by_interest.get_mut(&interest) else {
+                continue;
+            };
+            watchers.retain(|watcher| match seen(change, &watcher.selection) {
+                Some(event) => watcher.events.send(event).is_ok(),
+                None => !watcher.events.is_closed(),
+            });
+            if watchers.is_empty() {
+                by_interest.remove(&interest);
+            }
+        }
+    }
+}
+
+/// The reading end of a watch.
+#[derive(Debug)]
+pub(crate) struct WatchStream {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) format: Format,
+    /// What is sent before anything else.
+    pub(crate) first: VecDeque<Bytes>,
+    pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    /// The newest version of the server.
+    pub(crate) version: Arc<AtomicU64>,
+    /// Whether bookmarks were asked for.
+    pub(crate) bookmarks: bool,
+    /// When the stream ends.
+    pub(crate) lifetime: Duration,
+}
+
+/// One event as a line.
+pub(crate) fn line(kind: &Kind, format: &Format, event: &Event) -> Bytes {
+    let object = encode::object(kind, format, &event.1);
+    let mut line = Vec::with_capacity(object.len() + 32);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(event.0.as_str().as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(&object);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+/// A bookmark as a line.
+pub(crate) fn bookmark(kind: &Kind, version: u64, ends_initial_events: bool) -> Bytes {
+    let mut metadata = serde_json::json!({ "resourceVersion": version.to_string() });
+    if ends_initial_events {
+        meta::put(
+            meta::as_map(&mut metadata),
+            "annotations",
+            Some(serde_json::json!({ "k8s.io/initial-events-end": "true" })),
+        );
+    }
+    let event = serde_json::json!({
+        "type": "BOOKMARK",
+        "object": {
+            "kind": kind.kind,
+            "apiVersion": kind.api_version(),
+            "metadata": metadata,
+        },
+    });
+    format!("{event}\n").into()
+}
+
+/// A refusal as a line.
+pub(crate) fn error(failure: &Failure) -> Bytes {
+    let event = serde_json::json!({ "type": "ERROR", "object": failure.status() });
+    format!("{event}\n").into()
+}
+
+struct Reading {
+    watch: WatchStream,
+    ends: Instant,
+    next_bookmark: Option<Instant>,
+    last_bookmark_sent: bool,
+}
+
+impl WatchStream {
+    /// A watch that says one thing and ends.
+    pub(crate) fn ending_with(kind: Arc<Kind>, line: Bytes) -> Self {
+        let (_, events) = mpsc::unbounded_channel();
+        Self {
+            kind,
+            format: Format::Json,
+            first: VecDeque::from([line]),
+            events,
+            version: Arc::default(),
+            bookmarks: false,
+            lifetime: Duration::ZERO,
+        }
+    }
+
+    /// The lines of the stream; ends after its lifetime or with its kind.
+    pub(crate) fn lines(self) -> impl Stream<Item = Bytes> + Send {
+        let now = Instant::now();
+        let reading = Reading {
+            ends: now + self.lifetime,
+            next_bookmark: self.bookmarks.then(|| now + BOOKMARK_PERIOD),
+            last_bookmark_sent: !self.bookmarks,
+            watch: self,
+        };
+        stream::unfold(reading, |mut reading| async move {
+            let line = reading.next().await?;
+            Some((line, reading))
+        })
+    }
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(line) = self.watch.first.pop_front() {
+            return Some(line);
+        }
+        let wake = self
+            .next_bookmark
+            .map_or(self.ends, |next| next.min(self.ends));
+        tokio::select! {
+            biased;
+            event = self.watch.events.recv() => {
+                let event = event?;
+                Some(line(&self.watch.kind, &self.watch.format, &event))
+            }
+            () = tokio::time::sleep_until(wake) => self.on_timer(),
+        }
+    }
+
+    fn on_timer(&mut self) -> Option<Bytes> {
+        let over = Instant::now() >= self.ends;
+        if over && self.last_bookmark_sent {
+            return None;
+        }
+        self.last_bookmark_sent = over;
+        self.next_bookmark = self.next_bookmark.map(|at| at + BOOKMARK_PERIOD);
+        let version = self.watch.version.load(Ordering::Relaxed);
+        Some(bookmark(&self.watch.kind, version, false))
+    }
+}
