@@ -3,6 +3,7 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Nothing
 //! here touches the old node: everything up to the cordon can be undone by removing a machine.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{LOCKED, NEW_NODE_READY, REPLACEMENT_ENSURED};
 use shipshape_api::names;
@@ -39,7 +40,10 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
                 operation: operation(draft).to_owned(),
                 holder: task_key(draft),
             }));
-            draft.wait(format!("the lock of node {}", node.name), None);
+            draft.wait(
+                format!("the lock of node {}", node.name),
+                Some(SignedDuration::ZERO),
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
+use jiff::SignedDuration;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
 
@@ -229,7 +230,7 @@ pub(super) fn release(draft: &mut Draft<'_>) {
     if slot.is_some() || is_locked {
         draft.wait(
             format!("slot and lock of node {} to be given back", spec.node_name),
-            None,
+            Some(SignedDuration::ZERO),
         );
     } else {
         end(draft);
