@@ -36,7 +36,7 @@ pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
 pub(crate) const TASKS_BY_STEP: &str = "step";
 
 /// How often a long step says that its lock is still in use.
-const LOCK_TOUCH: Duration = Duration::from_secs(300);
+const LOCK_TOUCH: Duration = Duration::from_mins(5);
 
 /// Copies of the kinds that passes read.
 #[derive(Clone)]

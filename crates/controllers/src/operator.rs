@@ -68,7 +68,7 @@ impl Operator {
         };
         let leader = Leader::new(self.client.clone(), self.clock, election.clone());
         while !shutdown.has_begun() {
-            match leader.run(shutdown, self.work(shutdown)).await {
+            match leader.run(shutdown, Box::pin(self.work(shutdown))).await {
                 Ended::Finished(()) | Ended::Stopped => return,
                 Ended::Lost => {}
             }
