@@ -5,8 +5,6 @@
 
 pub mod apply;
 pub mod cloud;
-pub mod discovery;
-pub mod openapi;
 pub mod patch;
 pub mod schema;
 pub mod seed;

@@ -3,11 +3,10 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
-use jiff::SignedDuration;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
 
-use super::draft::{Draft, Milestone, Unclear};
+use super::draft::{Draft, Milestone};
 use super::facts::{is_replacement_ready, node_target, operation, own_node, task_key};
 use crate::condition::Truth;
 use crate::decision::Effect;
@@ -24,14 +23,14 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         return;
     }
     match draft.look(&own_node(draft), "how the old node fares") {
-        Err(Unclear) => {}
-        Ok(None) => {
+        None => {}
+        Some(None) => {
             draft.advance(
                 TaskStep::Remove,
                 drained("the old node has left by itself".to_owned()),
             );
         }
-        Ok(Some(node)) if node.unschedulable => {
+        Some(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
             draft.advance(
                 TaskStep::Drain,
@@ -42,7 +41,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
                 },
             );
         }
-        Ok(Some(node)) => {
+        Some(Some(node)) => {
             draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
             draft.wait(format!("node {} to be cordoned", node.name), None);
         }
@@ -90,9 +89,7 @@ fn drain_reason(next: &DrainMove) -> String {
 }
 
 fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
-    let pods = draft
-        .look(&draft.snapshot.pods, "which pods are left")
-        .ok()?;
+    let pods = draft.look(&draft.snapshot.pods, "which pods are left")?;
     Some(drain::next_move(
         &pods.unwrap_or_default(),
         &draft.snapshot.budgets,
@@ -125,7 +122,7 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
                 total: remaining,
                 remaining,
                 blocked,
-            });
+            })
         }
     }
 }
@@ -134,7 +131,7 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
 /// for the machine's end, after a last live look at both nodes.
 pub(super) fn remove(draft: &mut Draft<'_>) {
     let about = "how the old machine fares";
-    let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
+    let Some(machine) = draft.look(&draft.snapshot.old_machine, about) else {
         return;
     };
     match machine.map(|machine| (machine.id, machine.state)) {
@@ -194,9 +191,9 @@ fn machine_gone(draft: &mut Draft<'_>) {
 /// object's deletion.
 pub(super) fn forget(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "whether the old Node is left") {
-        Err(Unclear) => {}
-        Ok(None) => draft.enter(TaskStep::Release),
-        Ok(Some(node)) => {
+        None => {}
+        Some(None) => draft.enter(TaskStep::Release),
+        Some(Some(node)) => {
             if !node.deleting {
                 draft.effect(Effect::DeleteNode(node_target(draft, &node)));
             }
@@ -207,10 +204,10 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
 
 /// Entered when the work is over, well or badly. Left when slot and lock are given back.
 pub(super) fn release(draft: &mut Draft<'_>) {
-    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
+    let Some(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
         return;
     };
-    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
+    let Some(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
         return;
     };
     let spec = &draft.snapshot.task.spec;
@@ -232,7 +229,7 @@ pub(super) fn release(draft: &mut Draft<'_>) {
     if slot.is_some() || is_locked {
         draft.wait(
             format!("slot and lock of node {} to be given back", spec.node_name),
-            Some(SignedDuration::ZERO),
+            None,
         );
     } else {
         end(draft);

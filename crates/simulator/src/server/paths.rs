@@ -3,14 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{
-    documents,
     failure::{Failure, Outcome},
     kinds::Kind,
     request::RequestInfo,
     state::{Answer, Payload, State},
 };
-
-use crate::discovery;
 
 const VERSION: &str = "v1.35.8";
 
@@ -24,10 +21,6 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
                 ..Answer::json(200, "")
             });
         }
-        ["api" | "apis"] if discovery::wants_aggregated(&info.accept) => {
-            return Ok(documents::aggregated(state, parts == ["api"]));
-        }
-        ["openapi", "v3", below @ ..] => documents::openapi(state, below)?,
         ["version"] => version(),
         ["api"] => json!({
             "kind": "APIVersions",
@@ -61,8 +54,7 @@ fn version() -> Value {
     })
 }
 
-/// The served versions of a group, the preferred one first.
-pub(super) fn versions<'a>(state: &'a State, name: &str) -> Vec<&'a str> {
+fn group(state: &State, name: &str) -> Option<Value> {
     let mut versions: Vec<&str> = state
         .kinds
         .iter()
@@ -71,11 +63,7 @@ pub(super) fn versions<'a>(state: &'a State, name: &str) -> Vec<&'a str> {
         .collect();
     versions.dedup();
     versions.sort_by_key(|version| version_rank(version));
-    versions
-}
-
-fn group(state: &State, name: &str) -> Option<Value> {
-    let versions: Vec<Value> = versions(state, name)
+    let versions: Vec<Value> = versions
         .into_iter()
         .map(|version| json!({ "groupVersion": format!("{name}/{version}"), "version": version }))
         .collect();
@@ -122,8 +110,7 @@ fn group_document(state: &State, name: &str) -> Outcome<Value> {
     Ok(document)
 }
 
-/// The resources of a group version.
-pub(super) fn resources(state: &State, group: &str, version: &str) -> Outcome<Value> {
+fn resources(state: &State, group: &str, version: &str) -> Outcome<Value> {
     let resources: Vec<Value> = state
         .kinds
         .iter()
