@@ -128,7 +128,7 @@ impl Objects {
             "PUT" => self.update(place, &current, body),
             "PATCH" => {
                 let mut wanted = current.clone();
-                let patch = if to_status { only_status(body) } else { body };
+                let patch = if to_status { only_status(&body) } else { body };
                 merge(&mut wanted, &patch);
                 self.update(place, &current, wanted)
             }
@@ -252,7 +252,7 @@ impl Objects {
 }
 
 /// A write to status changes nothing else, but its guard counts.
-fn only_status(patch: Value) -> Value {
+fn only_status(patch: &Value) -> Value {
     json!({
         "metadata": { "resourceVersion": patch["metadata"]["resourceVersion"] },
         "status": patch["status"],

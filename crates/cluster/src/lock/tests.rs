@@ -59,6 +59,31 @@ async fn a_lock_of_the_same_operation_is_adopted_after_a_restart_without_a_write
 }
 
 #[tokio::test(start_paused = true)]
+async fn asking_again_for_a_held_lock_writes_nothing() {
+    let fake = Fake::new();
+    for _ in 0..3 {
+        locks(&fake).acquire(claim("task-1")).await.unwrap();
+    }
+    assert_eq!(fake.writes().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_operations_that_see_a_free_lock_one_gets_it() {
+    let fake = Fake::new();
+    let locks = locks(&fake);
+    let (one, other) = tokio::join!(
+        locks.acquire(claim("task-1")),
+        locks.acquire(claim("task-2"))
+    );
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!(one, Lock::Held);
+    assert!(
+        matches!(&other, Lock::Taken(by) if by.operation == "task-1"),
+        "{other:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_whose_answer_was_lost_is_adopted_on_the_next_try() {
     let fake = Fake::new();
     fake.fault("POST", Fault::LoseAnswer);

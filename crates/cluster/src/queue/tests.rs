@@ -100,6 +100,23 @@ async fn a_waiting_reader_is_woken_by_an_earlier_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_of_an_empty_queue_is_woken_by_the_first_key_and_by_the_end() {
+    let queue = queue();
+    let add = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        queue.add("k".into());
+    };
+    let (key, ()) = tokio::join!(queue.next(), add);
+    assert_eq!(key.as_deref(), Some("k"));
+    let close = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        queue.close();
+    };
+    let (none, ()) = tokio::join!(queue.next(), close);
+    assert_eq!(none, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_wait_longer_each_time_and_a_success_begins_anew() {
     let queue = queue();
     queue.add("k".into());

@@ -32,7 +32,7 @@ fn api(fake: &Fake) -> Api<Thing> {
     Api::namespaced_with(fake.client(), "a", &kind)
 }
 
-fn put(fake: &Fake, status: Value) -> Thing {
+fn put(fake: &Fake, status: &Value) -> Thing {
     let object = json!({
         "apiVersion": "shipshape.dev/v1", "kind": "Thing",
         "metadata": { "name": "t" }, "spec": { "size": 1 }, "status": status,
@@ -43,7 +43,7 @@ fn put(fake: &Fake, status: Value) -> Thing {
 #[tokio::test(start_paused = true)]
 async fn an_equal_status_is_not_written() {
     let fake = Fake::new();
-    let observed = put(&fake, json!({ "phase": "Draining", "steps": ["lock"] }));
+    let observed = put(&fake, &json!({ "phase": "Draining", "steps": ["lock"] }));
     let wanted = observed.status.clone().unwrap();
     let written = write_status(&api(&fake), &observed, &wanted).await.unwrap();
     assert_eq!(written, Written::Unchanged);
@@ -78,7 +78,7 @@ async fn a_field_that_became_none_is_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_first_status_is_written_whole() {
     let fake = Fake::new();
-    let observed = put(&fake, Value::Null);
+    let observed = put(&fake, &Value::Null);
     let wanted = Report {
         steps: vec!["lock".into()],
         ..Report::default()
@@ -93,8 +93,8 @@ async fn a_first_status_is_written_whole() {
 #[tokio::test(start_paused = true)]
 async fn a_status_computed_from_a_stale_snapshot_is_refused() {
     let fake = Fake::new();
-    let observed = put(&fake, json!({ "phase": "Draining" }));
-    put(&fake, json!({ "phase": "Failed" }));
+    let observed = put(&fake, &json!({ "phase": "Draining" }));
+    put(&fake, &json!({ "phase": "Failed" }));
     let wanted = Report {
         phase: Some("Done".into()),
         ..Report::default()
@@ -109,7 +109,7 @@ async fn a_status_computed_from_a_stale_snapshot_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_status_of_an_object_that_is_gone_says_gone() {
     let fake = Fake::new();
-    let observed = put(&fake, Value::Null);
+    let observed = put(&fake, &Value::Null);
     fake.remove(PATH);
     let wanted = Report {
         phase: Some("Done".into()),

@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::*;
