@@ -47,7 +47,7 @@ pub(crate) struct Answer {
 impl World {
     /// The embedded cluster's API, without actors.
     pub(crate) fn embedded() -> Self {
-        Self::new(ApiServer::new(Clock::system()).client(USER_AGENT))
+        Self::new(ApiServer::new(Clock::System).client(USER_AGENT))
     }
 
     /// A real control plane.
