@@ -115,8 +115,7 @@ impl<Key: Ord + Clone> Queue<Key> {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let now = self.clock.now();
-            let look = self.inner().look(now);
-            let until = match look {
+            let until = match self.inner().look(now) {
                 Look::Due(key) => return Some(key),
                 Look::Closed => return None,
                 Look::Later(due) => due.min(now.saturating_add(LOOK_AGAIN).unwrap_or(due)),

@@ -3,6 +3,7 @@
 //! Nothing that runs in production depends on this crate. `MISMATCH.md` lists where it falls short
 //! of a real cluster.
 
+pub mod actors;
 pub mod apply;
 pub mod cloud;
 pub mod patch;
@@ -10,5 +11,8 @@ pub mod schema;
 pub mod seed;
 pub mod server;
 pub mod table;
+pub mod trace;
+pub mod world;
 
 pub use server::ApiServer;
+pub use world::{World, WorldSpec};

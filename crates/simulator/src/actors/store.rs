@@ -88,11 +88,20 @@ where
     }
 
     fn with<R>(&self, read: impl FnOnce(&mut State<K>) -> R) -> R {
-        read(&mut self.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
+        read(
+            &mut self
+                .shared
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Calls `listener` with the object before and after every change.
-    pub(crate) fn on_change(&self, listener: impl Fn(Option<&K>, Option<&K>) + Send + Sync + 'static) {
+    pub(crate) fn on_change(
+        &self,
+        listener: impl Fn(Option<&K>, Option<&K>) + Send + Sync + 'static,
+    ) {
         self.shared
             .listeners
             .lock()
@@ -214,7 +223,10 @@ where
         let object = Arc::new(object);
         let before = self.with(|state| {
             state.seen = state.seen.max(version);
-            let known = state.objects.get(&key).map_or(0, |known| version_of(known.as_ref()));
+            let known = state
+                .objects
+                .get(&key)
+                .map_or(0, |known| version_of(known.as_ref()));
             // An own write that was shown early may be newer than this event.
             (known <= version).then(|| state.objects.insert(key, Arc::clone(&object)))
         });

@@ -1,0 +1,142 @@
+//! Everybody in a cluster but the API and the operator.
+//!
+//! Owns the tasks of kubelets, scheduler, workload controllers, budgets, node lifecycle, garbage
+//! collector and volumes. Each speaks to the API through a `kube::Client` and nothing else, is
+//! driven by watches and timers, and keeps its state sorted: so the kubelets and the cloud also
+//! serve a real control plane, and one seed always gives one story.
+
+mod budgets;
+mod delays;
+mod informers;
+mod kubelet;
+mod machines;
+mod node_lifecycle;
+mod objects;
+mod placement;
+mod queue;
+mod scheduler;
+mod store;
+mod work;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::Client;
+use shipshape_cluster::Clock;
+use tokio::task::JoinSet;
+
+pub use delays::Delays;
+pub use kubelet::KubeletControl;
+
+pub(crate) use store::Store;
+
+use crate::cloud::Cloud;
+use crate::seed::Seed;
+use informers::Informers;
+use machines::{Controls, Machines};
+
+/// Gives a client for a user agent: each actor has its own, so that logs can tell them apart.
+pub type Clients = Arc<dyn Fn(&str) -> Client + Send + Sync>;
+
+/// What actors are made of.
+#[derive(Clone)]
+pub struct Cast {
+    /// The way to the API.
+    pub clients: Clients,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where machines come from.
+    pub cloud: Cloud,
+    /// How long things take.
+    pub delays: Delays,
+    /// Where chance comes from.
+    pub seed: Seed,
+}
+
+/// The actors at work; dropping them ends them all at once.
+pub struct Actors {
+    tasks: JoinSet<()>,
+    controls: Controls,
+}
+
+impl Actors {
+    /// Only what a real control plane lacks: machines, kubelets and the cloud's own controller.
+    pub fn for_real_cluster(cast: &Cast) -> Self {
+        let controls: Controls = Arc::new(Mutex::new(BTreeMap::new()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(cast.cloud.clone().run());
+        let machines = Machines {
+            clients: Arc::clone(&cast.clients),
+            clock: cast.clock,
+            cloud: cast.cloud.clone(),
+            delays: cast.delays.clone(),
+            seed: cast.seed.clone(),
+            controls: Arc::clone(&controls),
+        };
+        tasks.spawn(machines.run());
+        Self { tasks, controls }
+    }
+
+    /// Everybody.
+    pub fn for_embedded_cluster(cast: &Cast) -> Self {
+        let mut actors = Self::for_real_cluster(cast);
+        let informers = Informers::new();
+        let client = |name: &str| (cast.clients)(name);
+        let (clock, tasks) = (cast.clock, &mut actors.tasks);
+        informers.start(&client("informers"), tasks);
+        let shared = || informers.clone();
+        tasks.spawn(scheduler::Scheduler::run(
+            client("scheduler"),
+            clock,
+            shared(),
+        ));
+        tasks.spawn(workloads::deployment::Deployments::run(
+            client("deployment-controller"),
+            clock,
+            shared(),
+        ));
+        tasks.spawn(workloads::replica_set::ReplicaSets::run(
+            client("replicaset-controller"),
+            shared(),
+            cast.seed.clone(),
+        ));
+        tasks.spawn(workloads::stateful_set::StatefulSets::run(
+            client("statefulset-controller"),
+            shared(),
+        ));
+        tasks.spawn(workloads::daemon_set::DaemonSets::run(
+            client("daemonset-controller"),
+            shared(),
+            cast.seed.clone(),
+        ));
+        let jobs =
+            workloads::job::Jobs::run(client("job-controller"), clock, shared(), cast.seed.clone());
+        tasks.spawn(jobs);
+        tasks.spawn(budgets::Budgets::run(
+            client("disruption-controller"),
+            clock,
+            shared(),
+        ));
+        tasks.spawn(node_lifecycle::NodeLifecycle::run(
+            client("node-lifecycle-controller"),
+            clock,
+            shared(),
+        ));
+        actors
+    }
+
+    /// The handle to disturb the kubelet of a Node, while its machine runs.
+    pub fn kubelet(&self, node: &str) -> Option<KubeletControl> {
+        self.controls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(node)
+            .cloned()
+    }
+}
+
+/// Whether a Node says that it is Ready.
+pub(crate) fn is_node_ready(node: &k8s_openapi::api::core::v1::Node) -> bool {
+    objects::node_ready(node) == Some("True")
+}

@@ -1,0 +1,30 @@
+//! The trace of a run, as one hash: two runs of one seed must agree on it.
+//!
+//! Owns what counts: every request the API answered and every call the cloud took, in order, with
+//! their times. Must not read anything an actor says about itself.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::ApiServer;
+use crate::cloud::Cloud;
+
+/// SHA-256 over the request log and the cloud's call log, in hexadecimal.
+pub fn hash(api: &ApiServer, cloud: &Cloud) -> String {
+    let mut digest = Sha256::new();
+    for line in lines(api, cloud) {
+        digest.update(line.as_bytes());
+        digest.update(b"\n");
+    }
+    digest
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The trace as text, one event a line: what to compare when two hashes differ.
+pub fn lines(api: &ApiServer, cloud: &Cloud) -> Vec<String> {
+    let requests = api.log().into_iter().map(|entry| format!("{entry:?}"));
+    let calls = cloud.log().into_iter().map(|call| format!("{call:?}"));
+    requests.chain(calls).collect()
+}
