@@ -5,6 +5,11 @@
 //! decide anything: rules that a manifest must obey are in its schema, all others in the engine.
 //! Everybody else calls it.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "two printer columns of one type repeat the word for it"
+)]
+
 pub mod autoscaling_strategy;
 pub mod conditions;
 mod definitions;

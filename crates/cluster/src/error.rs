@@ -159,17 +159,15 @@ fn class_of(error: &kube::Error) -> ErrorClass {
 
 fn class_of_status(status: &Status) -> ErrorClass {
     match status.code {
-        401 => ErrorClass::Denied,
         403 if has_cause(status, "NamespaceTerminating") => ErrorClass::Gone,
-        403 => ErrorClass::Denied,
+        401 | 403 => ErrorClass::Denied,
         // A 404 without the reason comes from a proxy, or from a server that does not serve the kind
         // yet. Neither says anything about the object.
         404 if status.reason != "NotFound" => ErrorClass::Transient,
         404 | 410 => ErrorClass::Gone,
         409 => ErrorClass::Conflict,
-        408 | 429 => ErrorClass::Transient,
+        408 | 429 | 500..=599 => ErrorClass::Transient,
         400..=499 => ErrorClass::Invalid,
-        500..=599 => ErrorClass::Transient,
         _ => ErrorClass::Bug,
     }
 }

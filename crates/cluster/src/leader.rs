@@ -138,7 +138,7 @@ impl Leader {
 
     async fn try_take(&self, observed: &mut Option<Observed>) -> Result<Option<Lease>> {
         let Some(lease) = self.named("get", self.api.get_opt(&self.settings.name).await)? else {
-            let made = self.api.create(&self.params(), &self.first_record()).await;
+            let made = self.api.create(&params(), &self.first_record()).await;
             return lost_race_is_none(self.named("create", made));
         };
         let spec = lease.spec.clone().unwrap_or_default();
@@ -160,7 +160,7 @@ impl Leader {
         let wanted = self.taken_over(lease);
         let answer = self
             .api
-            .replace(&self.settings.name, &self.params(), &wanted)
+            .replace(&self.settings.name, &params(), &wanted)
             .await;
         lost_race_is_none(self.named("take", answer))
     }
@@ -197,10 +197,7 @@ impl Leader {
     async fn try_renew(&self, lease: &mut Lease) -> Result<Renewal> {
         let name = &self.settings.name;
         let wanted = self.renewed(lease.clone());
-        match self.named(
-            "renew",
-            self.api.replace(name, &self.params(), &wanted).await,
-        ) {
+        match self.named("renew", self.api.replace(name, &params(), &wanted).await) {
             Ok(held) => {
                 *lease = held;
                 return Ok(Renewal::Held);
@@ -222,10 +219,7 @@ impl Leader {
             return Ok(Renewal::Lost);
         }
         let wanted = self.renewed(live);
-        *lease = self.named(
-            "renew",
-            self.api.replace(name, &self.params(), &wanted).await,
-        )?;
+        *lease = self.named("renew", self.api.replace(name, &params(), &wanted).await)?;
         Ok(Renewal::Held)
     }
 
@@ -234,12 +228,8 @@ impl Leader {
         spec.holder_identity = None;
         spec.renew_time = Some(MicroTime(self.clock.now()));
         let name = lease.name_any();
-        let request = async {
-            self.named(
-                "release",
-                self.api.replace(&name, &self.params(), &lease).await,
-            )
-        };
+        let request =
+            async { self.named("release", self.api.replace(&name, &params(), &lease).await) };
         self.bounded("release", request).await.map(|_| ())
     }
 
@@ -274,13 +264,6 @@ impl Leader {
         lease
     }
 
-    fn params(&self) -> PostParams {
-        PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PostParams::default()
-        }
-    }
-
     fn object(&self) -> String {
         format!("Lease {}/{}", self.settings.namespace, self.settings.name)
     }
@@ -304,6 +287,13 @@ impl Leader {
                 limit,
             }),
         }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
     }
 }
 

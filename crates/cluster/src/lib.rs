@@ -18,6 +18,9 @@ pub mod shutdown;
 pub mod status;
 pub mod store;
 
+#[cfg(test)]
+mod fake;
+
 pub use clock::Clock;
 pub use error::{Error, ErrorClass, Result};
 pub use shutdown::Shutdown;

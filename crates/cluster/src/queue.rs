@@ -115,7 +115,8 @@ impl<Key: Ord + Clone> Queue<Key> {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let now = self.clock.now();
-            let until = match self.inner().look(now) {
+            let look = self.inner().look(now);
+            let until = match look {
                 Look::Due(key) => return Some(key),
                 Look::Closed => return None,
                 Look::Later(due) => due.min(now.saturating_add(LOOK_AGAIN).unwrap_or(due)),

@@ -7,125 +7,24 @@
 //! because tokio's `watch` channel wakes its waiters in random order.
 
 mod follow;
+mod key;
+mod live;
 mod table;
 mod version;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kube::api::Api;
-use kube::{Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::{Client, Resource};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::error::{Error, Result, call, status_of};
-use follow::Follower;
+pub use key::{Change, Key, Settings};
 use table::Table;
 pub use table::Terms;
 pub use version::Version;
-
-/// Which object of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// Empty for kinds without namespaces.
-    pub namespace: String,
-    /// The object's name.
-    pub name: String,
-}
-
-impl Key {
-    /// The key of an object in a namespace.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
-    /// The key of an object of a kind without namespaces.
-    pub fn cluster(name: impl Into<String>) -> Self {
-        Self::new("", name)
-    }
-
-    /// The key of a given object.
-    pub fn of<K: Resource>(object: &K) -> Self {
-        Self::new(object.namespace().unwrap_or_default(), object.name_any())
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            formatter.write_str(&self.name)
-        } else {
-            write!(formatter, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
-
-/// One difference, as told to whoever maps objects to work.
-#[derive(Clone, Debug)]
-pub enum Change<K> {
-    /// An object is new or different.
-    Applied {
-        /// What was known before.
-        old: Option<Arc<K>>,
-        /// What is known now.
-        new: Arc<K>,
-    },
-    /// An object is gone.
-    Deleted {
-        /// What was known last.
-        old: Arc<K>,
-    },
-}
-
-impl<K> Change<K> {
-    /// The newest state known.
-    pub fn object(&self) -> &Arc<K> {
-        match self {
-            Self::Applied { new, .. } => new,
-            Self::Deleted { old } => old,
-        }
-    }
-}
-
-/// How a store follows the server.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Only objects with these labels.
-    pub labels: Option<String>,
-    /// Only objects with these fields.
-    pub fields: Option<String>,
-    /// Objects per page of a list.
-    pub page_size: u32,
-    /// How long one watch may last, at most 290 s.
-    pub watch_for: Duration,
-    /// Wait after the first failure.
-    pub first_retry: Duration,
-    /// Longest wait between attempts.
-    pub last_retry: Duration,
-    /// How long a pass waits for its own write before the object is read live.
-    pub catch_up_within: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            labels: None,
-            fields: None,
-            page_size: 500,
-            watch_for: Duration::from_secs(290),
-            first_retry: Duration::from_secs(1),
-            last_retry: Duration::from_secs(30),
-            catch_up_within: Duration::from_secs(5),
-        }
-    }
-}
 
 /// How a store came to know our own write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +80,13 @@ impl<K> Clone for Source<K> {
 struct Shared<K> {
     state: Mutex<State<K>>,
     changed: Notify,
+}
+
+/// One event of the history.
+enum Step<K> {
+    Apply(K),
+    Delete(K),
+    Mark,
 }
 
 /// A handle on the copy; clones share it.
@@ -329,14 +235,23 @@ impl<K: Resource> Store<K> {
         self.tell(change);
     }
 
-    fn delete(&self, last: &K) {
-        let change = self.state().table.delete(last);
+    /// Takes in one event of the history, which is then known up to `version`.
+    fn step(&self, step: Step<K>, version: &str) {
+        let (key, change) = {
+            let table = &mut self.state().table;
+            let (key, change) = match step {
+                Step::Apply(object) => (Some(Key::of(&object)), table.apply(object)),
+                Step::Delete(last) => (Some(Key::of(&last)), table.delete(&last)),
+                Step::Mark => (None, None),
+            };
+            table.advance(version);
+            (key, change)
+        };
+        if let Some(key) = key {
+            // Whatever was expected of it is looked at now, since a deleted key may never be asked for.
+            self.outstanding(&key);
+        }
         self.tell(change);
-    }
-
-    fn advance(&self, version: &str) {
-        self.state().table.advance(version);
-        self.shared.changed.notify_waiters();
     }
 
     fn replace(&self, objects: Vec<K>, version: &str) {
@@ -361,94 +276,6 @@ impl<K: Resource> Store<K> {
             }
         }
         self.shared.changed.notify_waiters();
-    }
-}
-
-impl<K> Store<K>
-where
-    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
-    K::DynamicType: Default,
-{
-    /// Begins to follow the server. `on_change` hears every difference, and only differences; it must
-    /// not wait. The following ends when the returned value is dropped.
-    pub fn start(
-        &self,
-        api: Api<K>,
-        settings: Settings,
-        on_change: impl Fn(Change<K>) + Send + Sync + 'static,
-    ) -> Following {
-        let source = Source {
-            client: api.clone().into_client(),
-            on_change: Arc::new(on_change),
-        };
-        {
-            let mut state = self.state();
-            state.catch_up_within = settings.catch_up_within;
-            state.source = Some(source);
-        }
-        let follower = Follower {
-            store: self.clone(),
-            api,
-            settings,
-            kind: K::kind(&K::DynamicType::default()).into_owned(),
-        };
-        Following(tokio::spawn(follower.run()))
-    }
-
-    /// Waits until the copy holds all our writes to this key; past the deadline reads it live.
-    pub async fn wait_for(&self, key: &Key) -> Result<CaughtUp> {
-        loop {
-            let mut changed = std::pin::pin!(self.shared.changed.notified());
-            changed.as_mut().enable();
-            match self.outstanding(key) {
-                None => return Ok(CaughtUp::Seen),
-                Some(Expectation { version: None, .. }) => break,
-                Some(Expectation { until, .. }) => {
-                    tokio::select! {
-                        biased;
-                        () = &mut changed => (),
-                        () = tokio::time::sleep_until(until) => break,
-                    }
-                }
-            }
-        }
-        self.refetch(key).await?;
-        Ok(CaughtUp::Refetched)
-    }
-
-    /// Reads one object live and takes it into the copy.
-    pub async fn refetch(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        let kind = K::DynamicType::default();
-        let object = format!("{} {key}", K::kind(&kind));
-        let Some(source) = self.state().source.clone() else {
-            return Err(Error::Malformed {
-                object,
-                field: "store".into(),
-                why: "not started".into(),
-            });
-        };
-        let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_str());
-        let path = format!("{}/{}", K::url_path(&kind, namespace), key.name);
-        let request = async {
-            let request = http::Request::get(path)
-                .body(vec![])
-                .map_err(kube::Error::HttpError)?;
-            match source.client.request::<K>(request).await {
-                Ok(found) => Ok(Some(found)),
-                Err(error) if status_of(&error).is_some_and(|s| s.reason == "NotFound") => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        let found = call("get", object, request).await?;
-        match found {
-            Some(found) => self.apply(self.trim(found)),
-            None => {
-                let change = self.state().table.remove(key);
-                self.tell(change);
-            }
-        }
-        self.state().expected.remove(key);
-        Ok(self.get(key))
     }
 }
 

@@ -1,2 +1,33 @@
-//! Not yet written.
-fn main() {}
+//! The index of development commands: `cargo xtask NAME`.
+//!
+//! Owns the list and nothing else: each command is a module of its own with an `Arguments` and a
+//! `run`. Each prints its figure as its last line and exits non-zero when it falls short.
+
+mod crds;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development commands of Shipshape")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write deploy/crds and docs/reference.md from the kinds
+    Crds(crds::Arguments),
+    /// Check the rules that neither the compiler nor clippy can check
+    Tidy(tidy::Arguments),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Arguments::parse().command {
+        Command::Crds(arguments) => crds::run(&arguments),
+        Command::Tidy(arguments) => tidy::run(&arguments),
+    }
+}

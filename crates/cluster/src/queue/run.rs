@@ -46,7 +46,7 @@ impl Default for Pace {
         Self {
             concurrency: 8,
             first_retry: Duration::from_secs(1),
-            last_retry: Duration::from_secs(60),
+            last_retry: Duration::from_mins(1),
         }
     }
 }

@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::{Settings, Store};
+use super::{Settings, Step, Store};
 use crate::backoff::Backoff;
 use crate::error::{Error, Result, call};
 
@@ -142,20 +142,15 @@ where
         }
     }
 
+    /// Takes in one event; tells if the watch is over by it.
     fn take(&self, event: WatchEvent<K>, from: &mut String) -> Option<End> {
-        let (version, change): (Option<String>, Box<dyn FnOnce(&Store<K>)>) = match event {
+        let (version, change) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let object = self.store.trim(object);
-                (
-                    object.resource_version(),
-                    Box::new(|store| store.apply(object)),
-                )
+                (object.resource_version(), Step::Apply(object))
             }
-            WatchEvent::Deleted(object) => (
-                object.resource_version(),
-                Box::new(move |store| store.delete(&object)),
-            ),
-            WatchEvent::Bookmark(mark) => (Some(mark.metadata.resource_version), Box::new(|_| ())),
+            WatchEvent::Deleted(object) => (object.resource_version(), Step::Delete(object)),
+            WatchEvent::Bookmark(mark) => (Some(mark.metadata.resource_version), Step::Mark),
             WatchEvent::Error(status) if is_expired(Some(&status)) => return Some(End::Expired),
             WatchEvent::Error(status) => {
                 let error = Error::request("watch", &self.kind, kube::Error::Api(status));
@@ -165,8 +160,7 @@ where
         let Some(version) = version.filter(|version| !version.is_empty()) else {
             return Some(End::Failed(self.malformed("event without resourceVersion")));
         };
-        change(&self.store);
-        self.store.advance(&version);
+        self.store.step(change, &version);
         *from = version;
         None
     }

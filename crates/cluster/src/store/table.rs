@@ -85,7 +85,7 @@ impl<K: Resource> Table<K> {
         {
             return None;
         }
-        Some(self.put(key, Arc::new(object)))
+        Some(self.put(&key, Arc::new(object)))
     }
 
     /// Takes out one object, unless what is known was made after that deletion.
@@ -140,7 +140,7 @@ impl<K: Resource> Table<K> {
                     .get(&key)
                     .is_some_and(|old| same_version(old.as_ref(), &object))
             {
-                changes.push(self.put(key, Arc::new(object)));
+                changes.push(self.put(&key, Arc::new(object)));
             } else {
                 changes.extend(self.apply(object));
             }
@@ -149,13 +149,13 @@ impl<K: Resource> Table<K> {
         changes
     }
 
-    fn put(&mut self, key: Key, new: Arc<K>) -> Change<K> {
+    fn put(&mut self, key: &Key, new: Arc<K>) -> Change<K> {
         let old = self.entries.insert(key.clone(), Arc::clone(&new));
         for index in self.indexes.values_mut() {
             if let Some(old) = &old {
-                index.remove(&key, old);
+                index.remove(key, old);
             }
-            index.insert(&key, &new);
+            index.insert(key, &new);
         }
         Change::Applied { old, new }
     }
@@ -195,3 +195,6 @@ fn is_newer<K: Resource>(one: &K, other: &K) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

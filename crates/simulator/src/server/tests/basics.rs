@@ -1,3 +1,5 @@
+//! Plain reads and writes through the served API.
+
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::{
