@@ -1,1 +1,15 @@
-//! Not yet written.
+//! One module per kind, each pass in four calls: observe, decide, act, report.
+//!
+//! Owns the wiring between the cluster, the clouds and the engine. Must not decide (the engine does)
+//! and must not keep state that a restart would lose. Entry: [`Operator`].
+
+mod context;
+mod error;
+mod operator;
+mod perform;
+mod report;
+mod run;
+mod task;
+mod watches;
+
+pub use operator::{Operator, Places, Providers};

@@ -311,7 +311,7 @@ fn task(
             label_transfer: spec.label_transfer.clone(),
         },
     );
-    task.metadata.namespace = meta.namespace.clone();
+    task.metadata.namespace.clone_from(&meta.namespace);
     task.metadata.labels = Some([(names::LABEL_RUN_UID.to_owned(), run_uid.clone())].into());
     task.metadata.owner_references = Some(vec![OwnerReference {
         api_version: format!("{}/{}", names::GROUP, names::VERSION),

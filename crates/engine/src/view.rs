@@ -127,6 +127,10 @@ fn is_node_ready(node: &Node) -> bool {
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "five independent facts, not a state"
+)]
 pub struct PodView {
     /// Namespace.
     pub namespace: String,

@@ -6,6 +6,8 @@
 pub mod actors;
 pub mod apply;
 pub mod cloud;
+pub mod discovery;
+pub mod openapi;
 pub mod patch;
 pub mod schema;
 pub mod seed;

@@ -18,6 +18,7 @@ mod base64;
 mod bootstrap;
 mod convert;
 mod crds;
+mod documents;
 mod encode;
 mod failure;
 mod kinds;

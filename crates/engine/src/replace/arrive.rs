@@ -3,6 +3,7 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Nothing
 //! here touches the old node: everything up to the cordon can be undone by removing a machine.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{LOCKED, NEW_NODE_READY, REPLACEMENT_ENSURED};
 use shipshape_api::names;
@@ -23,7 +24,7 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
     let Some(node) = old_node_or_fail(draft) else {
         return;
     };
-    let Some(lock) = draft.look(&draft.snapshot.lock, "who holds the node's lock") else {
+    let Ok(lock) = draft.look(&draft.snapshot.lock, "who holds the node's lock") else {
         return;
     };
     match lock {
@@ -39,7 +40,10 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
                 operation: operation(draft).to_owned(),
                 holder: task_key(draft),
             }));
-            draft.wait(format!("the lock of node {}", node.name), None);
+            draft.wait(
+                format!("the lock of node {}", node.name),
+                Some(SignedDuration::ZERO),
+            );
         }
     }
 }
@@ -77,7 +81,7 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
 /// machine.
 pub(super) fn provision(draft: &mut Draft<'_>) {
     let about = "whether the replacement exists";
-    let Some(found) = draft.look(&draft.snapshot.new_machine, about) else {
+    let Ok(found) = draft.look(&draft.snapshot.new_machine, about) else {
         return;
     };
     if let Some(machine) = found {
@@ -130,13 +134,13 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
 /// Entered when the machine exists. Left when its Node is ready. Asks for nothing.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
-    let Some(machine) = draft.look(&draft.snapshot.new_machine, about) else {
+    let Ok(machine) = draft.look(&draft.snapshot.new_machine, about) else {
         return;
     };
     let Some(machine) = machine else {
         return replacement_lost(draft, "the cloud does not know it");
     };
-    let Some(node) = draft.look(
+    let Ok(node) = draft.look(
         &draft.snapshot.new_node,
         "whether the replacement has joined",
     ) else {
@@ -173,7 +177,7 @@ fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
 
 /// Records, before the cordon, whether it will be ours to lift.
 fn enter_cordon(draft: &mut Draft<'_>, replacement: &NodeView) {
-    let Some(old) = draft.look(&draft.snapshot.old_node, "whether the node is cordoned") else {
+    let Ok(old) = draft.look(&draft.snapshot.old_node, "whether the node is cordoned") else {
         return;
     };
     let is_foreign_cordon = old.is_some_and(|node| {

@@ -21,6 +21,9 @@ pub(super) struct Milestone {
     pub(super) message: String,
 }
 
+/// A question got no clear answer; the draft waits and says why.
+pub(super) struct Unclear;
+
 pub(super) struct Draft<'a> {
     pub(super) snapshot: &'a TaskSnapshot,
     pub(super) settings: &'a Settings,
@@ -95,16 +98,16 @@ impl<'a> Draft<'a> {
         self.wake = wake;
     }
 
-    /// What a question came to: the thing or its absence; `None` after having decided to wait because
-    /// there was no clear answer.
+    /// What a question came to: the thing or its absence. Without a clear answer the wait is already
+    /// decided on.
     pub(super) fn look<T: Clone>(
         &mut self,
         observed: &Observed<T>,
         about: &str,
-    ) -> Option<Option<T>> {
+    ) -> Result<Option<T>, Unclear> {
         let why = match observed {
-            Observed::Present(thing) => return Some(Some(thing.clone())),
-            Observed::Absent => return Some(None),
+            Observed::Present(thing) => return Ok(Some(thing.clone())),
+            Observed::Absent => return Ok(None),
             Observed::NotAsked => "nobody has looked yet",
             Observed::Unknown(why) => why,
         };
@@ -112,7 +115,7 @@ impl<'a> Draft<'a> {
             format!("cannot tell {about}: {why}"),
             Some(self.settings.machine_poll),
         );
-        None
+        Err(Unclear)
     }
 
     /// Gives the task up: slot and lock go back, then the task ends as failed.

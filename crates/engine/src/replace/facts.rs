@@ -4,14 +4,14 @@
 
 use shipshape_api::node_patch_task::MachineRecord;
 
-use super::draft::Draft;
+use super::draft::{Draft, Unclear};
 use crate::decision::NodeTarget;
 use crate::machine::{Group, Machine};
 use crate::view::{NodeView, Observed};
 
 /// The node this task is about, or `None` after having decided what its absence means.
 pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
-    let found = draft.look(&own_node(draft), "how the node fares")?;
+    let found = draft.look(&own_node(draft), "how the node fares").ok()?;
     if found.is_none() {
         let name = &draft.snapshot.task.spec.node_name;
         draft.fail(
@@ -29,7 +29,9 @@ pub(super) fn own_node(draft: &Draft<'_>) -> Observed<NodeView> {
         Observed::Present(node) if node.uid != draft.snapshot.task.spec.node_uid => {
             Observed::Absent
         }
-        other => other.clone(),
+        Observed::NotAsked | Observed::Unknown(_) | Observed::Absent | Observed::Present(_) => {
+            draft.snapshot.old_node.clone()
+        }
     }
 }
 
@@ -38,20 +40,22 @@ pub(super) fn is_replacement_ready(draft: &mut Draft<'_>) -> bool {
     let name = draft.status.new_node_name.clone().unwrap_or_default();
     let uid = draft.status.new_node_uid.clone().unwrap_or_default();
     match draft.look(&draft.snapshot.new_node, "whether the replacement is ready") {
-        Some(Some(node)) if node.uid == uid && node.ready => return true,
-        Some(Some(_)) => draft.wait(format!("node {name} to be ready again"), None),
-        Some(None) => draft.wait(format!("node {name}, which has disappeared"), None),
-        None => {}
+        Ok(Some(node)) if node.uid == uid && node.ready => return true,
+        Ok(Some(_)) => draft.wait(format!("node {name} to be ready again"), None),
+        Ok(None) => draft.wait(format!("node {name}, which has disappeared"), None),
+        Err(Unclear) => {}
     }
     false
 }
 
 /// The machine behind the old node, or `None` after having decided what its absence means.
 pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
-    let found = draft.look(
-        &draft.snapshot.old_machine,
-        "which machine is behind the node",
-    )?;
+    let found = draft
+        .look(
+            &draft.snapshot.old_machine,
+            "which machine is behind the node",
+        )
+        .ok()?;
     if found.is_none() {
         let message = "the cloud does not know the machine behind the node".to_owned();
         draft.fail("MachineUnknown", message);
@@ -61,10 +65,12 @@ pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
 
 /// The group that launches the replacement, or `None` after having decided what its absence means.
 pub(super) fn group_or_fail(draft: &mut Draft<'_>) -> Option<Group> {
-    let found = draft.look(
-        &draft.snapshot.group,
-        "which group launches the replacement",
-    )?;
+    let found = draft
+        .look(
+            &draft.snapshot.group,
+            "which group launches the replacement",
+        )
+        .ok()?;
     if found.is_none() {
         let message = "the machine belongs to no group, so nothing can launch its replacement";
         draft.fail("GroupUnknown", message.to_owned());

@@ -3,10 +3,11 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
+use jiff::SignedDuration;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
 
-use super::draft::{Draft, Milestone};
+use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{is_replacement_ready, node_target, operation, own_node, task_key};
 use crate::condition::Truth;
 use crate::decision::Effect;
@@ -23,14 +24,14 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         return;
     }
     match draft.look(&own_node(draft), "how the old node fares") {
-        None => {}
-        Some(None) => {
+        Err(Unclear) => {}
+        Ok(None) => {
             draft.advance(
                 TaskStep::Remove,
                 drained("the old node has left by itself".to_owned()),
             );
         }
-        Some(Some(node)) if node.unschedulable => {
+        Ok(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
             draft.advance(
                 TaskStep::Drain,
@@ -41,7 +42,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
                 },
             );
         }
-        Some(Some(node)) => {
+        Ok(Some(node)) => {
             draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
             draft.wait(format!("node {} to be cordoned", node.name), None);
         }
@@ -89,7 +90,9 @@ fn drain_reason(next: &DrainMove) -> String {
 }
 
 fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
-    let pods = draft.look(&draft.snapshot.pods, "which pods are left")?;
+    let pods = draft
+        .look(&draft.snapshot.pods, "which pods are left")
+        .ok()?;
     Some(drain::next_move(
         &pods.unwrap_or_default(),
         &draft.snapshot.budgets,
@@ -122,7 +125,7 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
                 total: remaining,
                 remaining,
                 blocked,
-            })
+            });
         }
     }
 }
@@ -131,7 +134,7 @@ fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
 /// for the machine's end, after a last live look at both nodes.
 pub(super) fn remove(draft: &mut Draft<'_>) {
     let about = "how the old machine fares";
-    let Some(machine) = draft.look(&draft.snapshot.old_machine, about) else {
+    let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
         return;
     };
     match machine.map(|machine| (machine.id, machine.state)) {
@@ -191,9 +194,9 @@ fn machine_gone(draft: &mut Draft<'_>) {
 /// object's deletion.
 pub(super) fn forget(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "whether the old Node is left") {
-        None => {}
-        Some(None) => draft.enter(TaskStep::Release),
-        Some(Some(node)) => {
+        Err(Unclear) => {}
+        Ok(None) => draft.enter(TaskStep::Release),
+        Ok(Some(node)) => {
             if !node.deleting {
                 draft.effect(Effect::DeleteNode(node_target(draft, &node)));
             }
@@ -204,10 +207,10 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
 
 /// Entered when the work is over, well or badly. Left when slot and lock are given back.
 pub(super) fn release(draft: &mut Draft<'_>) {
-    let Some(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
+    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
         return;
     };
-    let Some(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
+    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
         return;
     };
     let spec = &draft.snapshot.task.spec;
@@ -229,7 +232,7 @@ pub(super) fn release(draft: &mut Draft<'_>) {
     if slot.is_some() || is_locked {
         draft.wait(
             format!("slot and lock of node {} to be given back", spec.node_name),
-            None,
+            Some(SignedDuration::ZERO),
         );
     } else {
         end(draft);

@@ -213,7 +213,7 @@ fn the_replacement_is_asked_for_under_the_recorded_token() {
 #[test]
 fn an_unclear_answer_never_leads_to_an_effect() {
     let unknown = || "the cloud is away".to_owned();
-    let table = [
+    let table = vec![
         TaskSnapshot {
             lock: Observed::Unknown(unknown()),
             ..fair_world()

@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::node::{Definitions, Node};
 
-const REFERENCE_PREFIX: &str = "#/components/schemas/";
+/// What references to other schemas begin with.
+pub(crate) const REFERENCE_PREFIX: &str = "#/components/schemas/";
 /// The one schema that contains itself many times over; its content is checked by `structural`.
 const SELF_REFERRING: &str = "JSONSchemaProps";
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+/// The schema of metadata.
+pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Every schema by the name that OpenAPI documents use, such as `io.k8s.api.core.v1.Pod`.
 #[derive(Debug)]

@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
+    documents,
     failure::{Failure, Outcome},
     kinds::Kind,
     request::RequestInfo,
     state::{Answer, Payload, State},
 };
+
+use crate::discovery;
 
 const VERSION: &str = "v1.35.8";
 
@@ -21,6 +24,10 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
                 ..Answer::json(200, "")
             });
         }
+        ["api" | "apis"] if discovery::wants_aggregated(&info.accept) => {
+            return Ok(documents::aggregated(state, parts == ["api"]));
+        }
+        ["openapi", "v3", below @ ..] => documents::openapi(state, below)?,
         ["version"] => version(),
         ["api"] => json!({
             "kind": "APIVersions",
@@ -54,7 +61,8 @@ fn version() -> Value {
     })
 }
 
-fn group(state: &State, name: &str) -> Option<Value> {
+/// The served versions of a group, the preferred one first.
+pub(super) fn versions<'a>(state: &'a State, name: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = state
         .kinds
         .iter()
@@ -63,7 +71,11 @@ fn group(state: &State, name: &str) -> Option<Value> {
         .collect();
     versions.dedup();
     versions.sort_by_key(|version| version_rank(version));
-    let versions: Vec<Value> = versions
+    versions
+}
+
+fn group(state: &State, name: &str) -> Option<Value> {
+    let versions: Vec<Value> = versions(state, name)
         .into_iter()
         .map(|version| json!({ "groupVersion": format!("{name}/{version}"), "version": version }))
         .collect();
@@ -110,7 +122,8 @@ fn group_document(state: &State, name: &str) -> Outcome<Value> {
     Ok(document)
 }
 
-fn resources(state: &State, group: &str, version: &str) -> Outcome<Value> {
+/// The resources of a group version.
+pub(super) fn resources(state: &State, group: &str, version: &str) -> Outcome<Value> {
     let resources: Vec<Value> = state
         .kinds
         .iter()

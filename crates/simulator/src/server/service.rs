@@ -86,6 +86,7 @@ fn respond(answer: Answer) -> Response<AnswerBody> {
     }
     let (media, body) = match answer.payload {
         Payload::Json(json) => ("application/json", Full::new(json).boxed_unsync()),
+        Payload::Typed(media, json) => (media, Full::new(json).boxed_unsync()),
         Payload::Text(text) => (
             "text/plain; charset=utf-8",
             Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),

@@ -35,6 +35,8 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) enum Payload {
     Json(Bytes),
+    /// JSON of a type that its header names.
+    Typed(&'static str, Bytes),
     Text(&'static str),
     Watch(Box<WatchStream>),
 }

@@ -1,0 +1,204 @@
+//! What every pass can reach: stores, clients of the few live calls, clouds, clock, settings.
+//!
+//! Owns the stores and their indexes. Must not hold anything that cannot be rebuilt from the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Client;
+use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_cluster::events::{self, Events};
+use shipshape_cluster::ledger::LedgerStore;
+use shipshape_cluster::lock::Locks;
+use shipshape_cluster::node::Nodes;
+use shipshape_cluster::{Clock, Store};
+use shipshape_engine::settings::Settings;
+use shipshape_provider::Provider;
+
+use crate::error::PassError;
+use crate::operator::{Places, Providers};
+
+/// Pods by the node they are bound to.
+pub(crate) const PODS_BY_NODE: &str = "node";
+/// Nodes by their provider id.
+pub(crate) const NODES_BY_PROVIDER_ID: &str = "provider id";
+/// Budgets by namespace.
+pub(crate) const BUDGETS_BY_NAMESPACE: &str = "namespace";
+/// Tasks by the UID of their run, and by that and how they stand.
+pub(crate) const TASKS_BY_RUN: &str = "run";
+/// Tasks by the name of the node they are about.
+pub(crate) const TASKS_BY_NODE: &str = "node";
+/// Tasks by the provider id of their replacement.
+pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
+/// Tasks by the step they are in.
+pub(crate) const TASKS_BY_STEP: &str = "step";
+
+/// How often a long step says that its lock is still in use.
+const LOCK_TOUCH: Duration = Duration::from_mins(5);
+
+/// Copies of the kinds that passes read.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    pub(crate) runs: Store<NodePatchRun>,
+    pub(crate) tasks: Store<NodePatchTask>,
+    pub(crate) nodes: Store<Node>,
+    pub(crate) pods: Store<Pod>,
+    pub(crate) budgets: Store<PodDisruptionBudget>,
+}
+
+impl Stores {
+    fn new() -> Self {
+        Self {
+            runs: Store::new(),
+            tasks: Store::new()
+                .with_index(TASKS_BY_RUN, |task: &NodePatchTask| {
+                    let run = &task.spec.run_uid;
+                    vec![run.clone(), run_term(run, standing_of(task))]
+                })
+                .with_index(TASKS_BY_NODE, |task| vec![task.spec.node_name.clone()])
+                .with_index(TASKS_BY_REPLACEMENT, |task| {
+                    let machine = task.status.as_ref().and_then(|it| it.new_machine.as_ref());
+                    machine
+                        .and_then(|machine| machine.provider_id.clone())
+                        .into_iter()
+                        .collect()
+                })
+                .with_index(TASKS_BY_STEP, |task| vec![step_term(task)]),
+            nodes: Store::new().with_trim(trim_node).with_index(
+                NODES_BY_PROVIDER_ID,
+                |node: &Node| {
+                    node.spec
+                        .as_ref()
+                        .and_then(|spec| spec.provider_id.clone())
+                        .into_iter()
+                        .collect()
+                },
+            ),
+            pods: Store::new()
+                .with_trim(trim_pod)
+                .with_index(PODS_BY_NODE, |pod: &Pod| {
+                    pod.spec
+                        .as_ref()
+                        .and_then(|spec| spec.node_name.clone())
+                        .into_iter()
+                        .collect()
+                }),
+            budgets: Store::new()
+                .with_index(BUDGETS_BY_NAMESPACE, |budget: &PodDisruptionBudget| {
+                    budget.metadata.namespace.iter().cloned().collect()
+                }),
+        }
+    }
+}
+
+/// How a task stands, as far as its run counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Under way.
+    Open,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+}
+
+/// How a task stands.
+pub(crate) fn standing_of(task: &NodePatchTask) -> Standing {
+    use shipshape_api::TaskStep;
+    match task
+        .status
+        .as_ref()
+        .map(shipshape_api::NodePatchTaskStatus::step_name)
+    {
+        Some(TaskStep::Done) => Standing::Succeeded,
+        Some(TaskStep::Failed) => Standing::Failed,
+        _ => Standing::Open,
+    }
+}
+
+/// The index term for the tasks of a run that stand in one way.
+pub(crate) fn run_term(run_uid: &str, standing: Standing) -> String {
+    format!("{run_uid} {standing:?}")
+}
+
+fn step_term(task: &NodePatchTask) -> String {
+    let step = task
+        .status
+        .as_ref()
+        .map(shipshape_api::NodePatchTaskStatus::step_name);
+    format!("{:?}", step.unwrap_or_default())
+}
+
+/// Drops what no decision reads: most of a pod's bytes are its containers.
+fn trim_pod(pod: &mut Pod) {
+    if let Some(spec) = &mut pod.spec {
+        spec.containers.clear();
+        spec.init_containers = None;
+        spec.affinity = None;
+    }
+    if let Some(status) = &mut pod.status {
+        status.container_statuses = None;
+        status.init_container_statuses = None;
+    }
+}
+
+/// Drops what no decision reads: most of a node's bytes are its images.
+fn trim_node(node: &mut Node) {
+    if let Some(status) = &mut node.status {
+        status.images = None;
+    }
+}
+
+/// Everything that a pass can reach.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) stores: Stores,
+    pub(crate) nodes: Nodes,
+    pub(crate) locks: Locks,
+    pub(crate) ledger: LedgerStore,
+    pub(crate) events: Events,
+    providers: Providers,
+}
+
+impl Context {
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        settings: Arc<Settings>,
+        providers: Providers,
+        places: &Places,
+    ) -> Self {
+        Self {
+            stores: Stores::new(),
+            nodes: Nodes::new(client.clone()),
+            locks: Locks::new(client.clone(), clock, &places.lock_namespace, LOCK_TOUCH),
+            ledger: LedgerStore::new(client.clone(), &places.namespace),
+            events: Events::new(
+                client.clone(),
+                clock,
+                events::Settings::new(&places.identity),
+            ),
+            providers,
+            settings,
+            clock,
+            client,
+        }
+    }
+
+    /// The cloud of this type.
+    pub(crate) fn provider(&self, kind: &str) -> Result<&Arc<dyn Provider>, PassError> {
+        self.providers
+            .get(kind)
+            .ok_or_else(|| PassError::NoProvider(kind.to_owned()))
+    }
+
+    /// The types of cloud that this operator speaks to.
+    pub(crate) fn provider_types(&self) -> Vec<String> {
+        self.providers.keys().cloned().collect()
+    }
+}

@@ -1,0 +1,39 @@
+//! What can end a pass early.
+//!
+//! Owns the sum of both sides' errors and their common class. Must not decide how long to wait: the
+//! queue's backoff does.
+
+use shipshape_cluster::ErrorClass;
+use shipshape_provider as provider;
+
+/// A pass that did not get through.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    /// The cluster's side.
+    #[error(transparent)]
+    Cluster(#[from] shipshape_cluster::Error),
+    /// The cloud's side.
+    #[error(transparent)]
+    Cloud(#[from] provider::Error),
+    /// The task names a cloud that this operator does not speak to.
+    #[error("no provider of type {0:?} is configured")]
+    NoProvider(String),
+}
+
+impl PassError {
+    /// What the failure means for the next attempt.
+    pub(crate) fn class(&self) -> ErrorClass {
+        match self {
+            Self::Cluster(error) => error.class(),
+            Self::Cloud(error) => match error.class() {
+                provider::ErrorClass::Transient | provider::ErrorClass::Capacity => {
+                    ErrorClass::Transient
+                }
+                provider::ErrorClass::Gone => ErrorClass::Gone,
+                provider::ErrorClass::Denied => ErrorClass::Denied,
+                provider::ErrorClass::Invalid => ErrorClass::Invalid,
+            },
+            Self::NoProvider(_) => ErrorClass::Invalid,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The operator: all controllers, run while this process leads.
+//!
+//! Owns the one list of controllers, the order of start and stop, and leadership around them. Must
+//! not know what any of them does. Called by the binary and by the simulator's world.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::Client;
+use shipshape_api::names;
+use shipshape_cluster::leader::{self, Ended, Leader};
+use shipshape_cluster::queue::{self, Pace, Queue};
+use shipshape_cluster::{Clock, Key, Shutdown};
+use shipshape_engine::settings::Settings;
+use shipshape_provider::Provider;
+
+use crate::context::Context;
+use crate::{run, task, watches};
+
+/// Clouds by the type that a manifest names.
+pub type Providers = BTreeMap<String, Arc<dyn Provider>>;
+
+/// Where the operator keeps its own objects, and who it is.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Namespace of the ledger and of the leader's lease.
+    pub namespace: String,
+    /// Namespace of the node locks.
+    pub lock_namespace: String,
+    /// Name of this process, unique among the replicas.
+    pub identity: String,
+}
+
+impl Places {
+    /// Everything in the default namespace.
+    pub fn new(identity: impl Into<String>) -> Self {
+        Self {
+            namespace: names::DEFAULT_NAMESPACE.to_owned(),
+            lock_namespace: names::DEFAULT_NAMESPACE.to_owned(),
+            identity: identity.into(),
+        }
+    }
+}
+
+/// All controllers of one process.
+#[derive(Clone)]
+pub struct Operator {
+    /// The way to the cluster.
+    pub client: Client,
+    /// The time.
+    pub clock: Clock,
+    /// Deadlines and other constants of decisions.
+    pub settings: Arc<Settings>,
+    /// The clouds.
+    pub providers: Providers,
+    /// Where and who.
+    pub places: Places,
+    /// How leadership is held; `None` when only one process can exist.
+    pub election: Option<leader::Settings>,
+}
+
+impl Operator {
+    /// Works, while it leads, until shutdown begins. A lost term starts over with nothing but what
+    /// the cluster knows.
+    pub async fn run(&self, shutdown: &Shutdown) {
+        let Some(election) = &self.election else {
+            return self.work(shutdown).await;
+        };
+        let leader = Leader::new(self.client.clone(), self.clock, election.clone());
+        while !shutdown.has_begun() {
+            match leader.run(shutdown, Box::pin(self.work(shutdown))).await {
+                Ended::Finished(()) | Ended::Stopped => return,
+                Ended::Lost => {}
+            }
+        }
+    }
+
+    /// One term: stores first, then the controllers.
+    async fn work(&self, shutdown: &Shutdown) {
+        let context = Context::new(
+            self.client.clone(),
+            self.clock,
+            Arc::clone(&self.settings),
+            self.providers.clone(),
+            &self.places,
+        );
+        let queues = watches::Queues {
+            runs: Queue::<Key>::new(self.clock),
+            tasks: Queue::<Key>::new(self.clock),
+        };
+        let _following = watches::start(&context, &queues);
+        tokio::select! {
+            biased;
+            () = shutdown.begun() => return,
+            () = watches::synced(&context) => {}
+        }
+        let runs = queue::run(
+            &queues.runs,
+            Pace {
+                concurrency: 1,
+                ..Pace::default()
+            },
+            |key| run::reconcile(&context, key),
+        );
+        let tasks = queue::run(&queues.tasks, Pace::default(), |key| {
+            task::reconcile(&context, key)
+        });
+        let stop = async {
+            shutdown.begun().await;
+            queues.runs.close();
+            queues.tasks.close();
+        };
+        futures::join!(runs, tasks, stop);
+    }
+}

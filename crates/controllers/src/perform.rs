@@ -1,0 +1,151 @@
+//! Act: carries effects out, in order, the first failure ends the pass.
+//!
+//! Owns the translation from an effect to calls. Must not decide, and must not take an answer for
+//! progress: the next observation says what has come of it.
+
+use kube::Api;
+use kube::api::PostParams;
+use shipshape_api::{NodePatchTask, names};
+use shipshape_cluster::evict::{self, Mode, Target};
+use shipshape_cluster::lock::Claim;
+use shipshape_cluster::node::Live;
+use shipshape_cluster::{Error, ErrorClass};
+use shipshape_engine::decision::{Effect, LockRequest, NodeTarget, PodTarget};
+use shipshape_engine::ledger::{Ledger, Slot};
+
+use crate::context::Context;
+use crate::error::PassError;
+
+/// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
+pub(crate) async fn perform(
+    context: &Context,
+    provider: &str,
+    effects: &[Effect],
+) -> Result<(), PassError> {
+    for effect in effects {
+        tracing::debug!(effect = effect.name(), "act");
+        perform_one(context, provider, effect).await?;
+    }
+    Ok(())
+}
+
+async fn perform_one(context: &Context, provider: &str, effect: &Effect) -> Result<(), PassError> {
+    match effect {
+        Effect::GrantSlots { ledger, slots } => grant_slots(context, ledger, slots).await,
+        Effect::EnsureTask(task) => ensure_task(context, task).await,
+        Effect::AcquireLock(request) => acquire_lock(context, request).await,
+        Effect::EnsureReplacement(request) => {
+            context
+                .provider(provider)?
+                .ensure_replacement(request)
+                .await?;
+            Ok(())
+        }
+        Effect::EnsureCordoned(target) => cordon(context, target).await,
+        Effect::EvictPod(target) => evict_pod(context, target).await,
+        Effect::DeleteMachine(id) => Ok(context.provider(provider)?.delete_machine(id).await?),
+        Effect::DeleteNode(target) => {
+            context.nodes.delete(&target.name, &target.uid).await?;
+            Ok(())
+        }
+        Effect::ReleaseSlot { node_uid, task } => release_slot(context, node_uid, task).await,
+        Effect::ReleaseLock { node, operation } => {
+            context.locks.release(node, operation).await?;
+            Ok(())
+        }
+    }
+}
+
+async fn grant_slots(
+    context: &Context,
+    read: &Ledger,
+    slots: &[(String, Slot)],
+) -> Result<(), PassError> {
+    let mut ledger = read.clone();
+    ledger.slots.extend(slots.iter().cloned());
+    context.ledger.write(&ledger).await?;
+    Ok(())
+}
+
+/// Reads the ledger anew: between the decision and now others may have written, and a slot that is
+/// gone or another task's needs no write.
+async fn release_slot(context: &Context, node_uid: &str, task: &str) -> Result<(), PassError> {
+    let mut ledger = context.ledger.read().await?;
+    if ledger
+        .slots
+        .get(node_uid)
+        .is_some_and(|slot| slot.task == task)
+    {
+        ledger.slots.remove(node_uid);
+        context.ledger.write(&ledger).await?;
+    }
+    Ok(())
+}
+
+/// Creates the task, or finds that it is there already and the same run's.
+async fn ensure_task(context: &Context, task: &NodePatchTask) -> Result<(), PassError> {
+    let namespace = task.metadata.namespace.as_deref().unwrap_or_default();
+    let name = task.metadata.name.as_deref().unwrap_or_default();
+    let object = format!("NodePatchTask {namespace}/{name}");
+    let api: Api<NodePatchTask> = Api::namespaced(context.client.clone(), namespace);
+    let params = PostParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let error = match api.create(&params, task).await {
+        Ok(_) => return Ok(()),
+        Err(error) => Error::request("create", object.clone(), error),
+    };
+    if error.class() != ErrorClass::Conflict {
+        return Err(error.into());
+    }
+    let existing = api
+        .get(name)
+        .await
+        .map_err(|error| Error::request("get", object.clone(), error))?;
+    if existing.spec.run_uid == task.spec.run_uid {
+        return Ok(());
+    }
+    let why = format!("it belongs to another run, {}", existing.spec.run_uid);
+    Err(Error::Disagrees { object, why }.into())
+}
+
+async fn acquire_lock(context: &Context, request: &LockRequest) -> Result<(), PassError> {
+    let claim = Claim {
+        node: &request.node,
+        node_uid: &request.node_uid,
+        operation: &request.operation,
+        holder: &request.holder,
+    };
+    context.locks.acquire(claim).await?;
+    Ok(())
+}
+
+/// The node was read live for the decision; it is read once more because the guard must name the
+/// version that is written over.
+async fn cordon(context: &Context, target: &NodeTarget) -> Result<(), PassError> {
+    match context.nodes.live(&target.name, &target.uid).await? {
+        Live::Here(node) => {
+            context.nodes.cordon(&node, &target.operation).await?;
+        }
+        Live::Gone | Live::Replaced { .. } => {}
+    }
+    Ok(())
+}
+
+/// A refusal is not an error: the budget's next change wakes the drain.
+async fn evict_pod(context: &Context, target: &PodTarget) -> Result<(), PassError> {
+    let pod = Target {
+        namespace: &target.namespace,
+        name: &target.name,
+        uid: &target.uid,
+    };
+    let outcome = evict::evict(&context.client, pod, Mode::Real).await?;
+    tracing::debug!(
+        namespace = target.namespace,
+        pod = target.name,
+        ?outcome,
+        "evict"
+    );
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The controller of NodePatchRun.
+//!
+//! Owns the four calls of a pass. Must not touch nodes: its only effects are slots and tasks.
+
+mod observe;
+
+use jiff::Timestamp;
+use shipshape_cluster::Key;
+use shipshape_cluster::queue::Outcome;
+use shipshape_engine::run::decide;
+
+use crate::context::Context;
+use crate::error::PassError;
+use crate::perform::perform;
+use crate::report::report;
+
+/// One pass over one run.
+pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
+    match pass(context, &key).await {
+        Ok(wake) => Outcome::Done { wake },
+        Err(error) => {
+            tracing::warn!(run = %key, %error, "pass failed");
+            Outcome::Retry {
+                class: error.class(),
+            }
+        }
+    }
+}
+
+async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {
+    let Some(snapshot) = observe::observe(context, key).await? else {
+        return Ok(None);
+    };
+    let decision = decide(&snapshot, &context.settings, context.clock.now());
+    let provider = &snapshot.run.spec.provider.r#type;
+    let acted = perform(context, provider, &decision.effects).await;
+    let mut status = decision.status;
+    status.last_error = acted.as_ref().err().map(ToString::to_string);
+    report(
+        context,
+        &context.stores.runs,
+        &snapshot.run,
+        &status,
+        &decision.notices,
+    )
+    .await?;
+    acted.map(|()| decision.wake)
+}

@@ -1,0 +1,55 @@
+//! The controller of NodePatchTask.
+//!
+//! Owns the four calls of a pass. Must not skip the record: an effect that creates or destroys is
+//! only performed when the status that was read already names it, which the engine sees to.
+
+mod observe;
+
+use jiff::Timestamp;
+use shipshape_cluster::Key;
+use shipshape_cluster::queue::Outcome;
+use shipshape_engine::replace::decide;
+
+use crate::context::Context;
+use crate::error::PassError;
+use crate::perform::perform;
+use crate::report::report;
+
+/// One pass over one task.
+pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
+    match pass(context, &key).await {
+        Ok(wake) => Outcome::Done { wake },
+        Err(error) => {
+            tracing::warn!(task = %key, %error, "pass failed");
+            Outcome::Retry {
+                class: error.class(),
+            }
+        }
+    }
+}
+
+async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {
+    let Some(snapshot) = observe::observe(context, key).await? else {
+        return Ok(None);
+    };
+    let decision = decide(&snapshot, &context.settings, context.clock.now());
+    let acted = perform(
+        context,
+        snapshot.task.spec.provider_type(),
+        &decision.effects,
+    )
+    .await;
+    let mut status = decision.status;
+    if let Err(error) = &acted {
+        status.last_error = Some(error.to_string());
+    }
+    report(
+        context,
+        &context.stores.tasks,
+        &snapshot.task,
+        &status,
+        &decision.notices,
+    )
+    .await?;
+    acted.map(|()| decision.wake)
+}

@@ -1,0 +1,76 @@
+//! OpenAPI v3: what `kubectl explain` reads and `kubectl apply` asks before it sends.
+//!
+//! Owns the index and the document of each group version, made from plain discovery and from the
+//! schemas. Pure. Must not serve anything. Called by the server for `/openapi/v3`. Strategic merge
+//! patches are left out of the documents on purpose: our schemas carry no merge keys, and kubectl
+//! then takes its own.
+
+mod components;
+mod operations;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// One group version of the API, as the documents see it.
+#[derive(Debug)]
+pub struct GroupVersion<'a> {
+    /// The group; empty for the core one.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// Its `APIResourceList`.
+    pub resources: &'a Value,
+    /// Schemas of its custom kinds, by kind, as CRDs give them.
+    pub custom: BTreeMap<&'a str, &'a Value>,
+}
+
+impl GroupVersion<'_> {
+    /// Its place below `/openapi/v3/`.
+    pub fn path(&self) -> String {
+        if self.group.is_empty() {
+            format!("api/{}", self.version)
+        } else {
+            format!("apis/{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Changes when the document does, so that clients may keep what they have read.
+    fn hash(&self) -> String {
+        let mut digest = Sha256::new();
+        digest.update(self.resources.to_string());
+        for (kind, schema) in &self.custom {
+            digest.update(kind);
+            digest.update(schema.to_string());
+        }
+        let bytes = digest.finalize();
+        bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+}
+
+/// The answer to `/openapi/v3`.
+pub fn index(versions: &[GroupVersion<'_>]) -> Value {
+    let paths: Map<String, Value> = versions
+        .iter()
+        .map(|version| {
+            let path = version.path();
+            let url = format!("/openapi/v3/{path}?hash={}", version.hash());
+            (path, json!({"serverRelativeURL": url}))
+        })
+        .collect();
+    json!({"paths": paths})
+}
+
+/// The document of one group version.
+pub fn document(version: &GroupVersion<'_>) -> Value {
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.35.0"},
+        "paths": operations::paths(version),
+        "components": {"schemas": components::build(version)},
+    })
+}
