@@ -153,7 +153,7 @@ impl Fake {
                         .answer(&method, &path, &query, body.clone()),
                 );
                 self.moved.notify_waiters();
-                std::future::pending().await;
+                std::future::pending::<()>().await;
             }
             None => (),
         }

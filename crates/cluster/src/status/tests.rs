@@ -55,7 +55,7 @@ async fn a_field_that_became_none_is_removed() {
     let fake = Fake::new();
     let observed = put(
         &fake,
-        json!({ "phase": "Draining", "waiting": "budget shop/web" }),
+        &json!({ "phase": "Draining", "waiting": "budget shop/web" }),
     );
     let wanted = Report {
         phase: Some("Done".into()),
