@@ -1,5 +1,7 @@
 //! Rules that every kind obeys, checked on the schema that the API server gets.
 
+mod examples;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 

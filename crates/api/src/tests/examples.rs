@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use shipshape_api::{
+
+use crate::{
     AutoscalingStrategy, DirectUpdate, NodePatchRun, NodeVersion, PendingNode, ScalingGroup,
     ScheduledUpdate, UpdateSchedule,
 };
@@ -61,7 +62,7 @@ fn with_plain_times(value: Value) -> Value {
             .into_iter()
             .map(|(name, field)| (name, with_plain_times(field)))
             .collect(),
-        other => other,
+        Value::Array(_) | Value::Bool(_) | Value::Null | Value::Number(_) => value,
     }
 }
 
