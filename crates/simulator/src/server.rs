@@ -15,6 +15,7 @@ use tower::Layer;
 
 mod admission;
 mod base64;
+mod body;
 mod bootstrap;
 mod convert;
 mod crds;

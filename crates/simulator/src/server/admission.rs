@@ -8,33 +8,111 @@ use serde_json::{Value, json};
 use super::{
     convert, crds,
     failure::{Failure, Outcome},
-    kinds::{BuiltIn, Kind, Nature},
+    kinds::{BuiltIn, Kind, Nature, Normalize},
     meta,
     state::{Call, State},
 };
+use crate::schema::{builtin::object_meta, unknown_fields_text};
+
+mod defaults;
+mod omit;
+mod plugins;
+mod pod;
+mod quantity;
+
+pub(super) use plugins::{first_status, prepare_create, prepare_update};
 
 /// Brings what a client sent into stored form: types checked, unknown fields dropped, defaults set.
-pub(super) fn normalize(call: &Call<'_>, value: Value, _old: Option<&Value>) -> Outcome<Value> {
-    let kind = &call.kind;
-    match &kind.nature {
-        Nature::Custom(_) => Ok(value),
-        Nature::BuiltIn(_, normalize) => {
-            let typed = normalize(with_type(kind, value)).map_err(|error| {
-                Failure::bad_request(format!(
-                    "{} in version \"{}\" cannot be handled as a {}: {error}",
-                    kind.kind, kind.version, kind.kind
-                ))
-            })?;
-            let mut value = convert::stored(kind, without_type(typed));
-            meta::metadata(&mut value);
-            Ok(value)
-        }
+pub(super) fn normalize(call: &Call<'_>, value: Value) -> Outcome<Value> {
+    let mut value = with_type(&call.kind, value);
+    if call.kind.is(BuiltIn::CustomResourceDefinition) {
+        // The server keeps a definition's schema as it was sent, defaults and all.
+        drop_nulls(&mut value);
+    }
+    match &call.kind.nature {
+        Nature::Custom(_) => custom(call, value),
+        Nature::BuiltIn(which, normalize) => built_in(call, value, (*which, *normalize)),
     }
 }
 
-fn with_type(kind: &Kind, mut value: Value) -> Value {
+fn drop_nulls(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, member| !member.is_null());
+        map.values_mut().for_each(drop_nulls);
+    }
+}
+
+fn built_in(
+    call: &Call<'_>,
+    mut value: Value,
+    (which, normalize): (BuiltIn, Normalize),
+) -> Outcome<Value> {
+    let kind = &call.kind;
+    if is_strict(call)
+        && let Some(schema) = kind.schema()
+    {
+        refuse_unknown(call, &schema.prune(&mut value.clone()))?;
+    }
+    quantity::canonicalize(&mut value);
+    let mut value = normalize(value).map_err(|error| undecodable(call, &error.to_string()))?;
+    if let Some(schema) = kind.schema() {
+        omit::omit(&mut value, schema.root());
+    }
+    let mut value = convert::stored(kind, without_type(value));
+    meta::metadata(&mut value);
+    defaults::fill(which, &mut value);
+    Ok(value)
+}
+
+fn custom(call: &Call<'_>, mut value: Value) -> Outcome<Value> {
+    let Some(schema) = call.kind.schema() else {
+        return Ok(without_type(value));
+    };
+    if let Some(metadata) = value.get("metadata") {
+        let decoded: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta =
+            serde_json::from_value(metadata.clone())
+                .map_err(|error| undecodable(call, &error.to_string()))?;
+        let mut decoded = serde_json::to_value(decoded).unwrap_or_default();
+        omit::omit(&mut decoded, object_meta());
+        meta::put(meta::as_map(&mut value), "metadata", Some(decoded));
+    }
+    let unknown = schema.prune(&mut value);
+    if is_strict(call) {
+        refuse_unknown(call, &unknown)?;
+    }
+    schema.fill_defaults(&mut value);
+    let mut value = without_type(value);
+    meta::metadata(&mut value);
+    Ok(value)
+}
+
+fn is_strict(call: &Call<'_>) -> bool {
+    call.info.query.text("fieldValidation") == "Strict"
+}
+
+fn refuse_unknown(call: &Call<'_>, unknown: &[String]) -> Outcome<()> {
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let fields = unknown_fields_text(unknown);
+    Err(undecodable(
+        call,
+        &format!("strict decoding error: {fields}"),
+    ))
+}
+
+fn undecodable(call: &Call<'_>, why: &str) -> Failure {
+    let kind = &call.kind;
+    Failure::bad_request(format!(
+        "{} in version \"{}\" cannot be handled as a {}: {why}",
+        kind.kind, kind.version, kind.kind
+    ))
+}
+
+/// An object with its type, as schemas want it.
+pub(super) fn with_type(kind: &Kind, mut value: Value) -> Value {
     let map = meta::as_map(&mut value);
-    map.insert("apiVersion".into(), kind.api_version().into());
+    map.insert("apiVersion".into(), kind.api_version.clone().into());
     map.insert("kind".into(), kind.kind.clone().into());
     value
 }
@@ -49,15 +127,14 @@ fn without_type(mut value: Value) -> Value {
 /// Admits a new object into its namespace.
 pub(super) fn admit_create(state: &State, call: &Call<'_>, value: &mut Value) -> Outcome<()> {
     let kind = &call.kind;
-    if !kind.namespaced {
-        if kind.is(BuiltIn::Namespace) {
-            let name = meta::meta_text(value, "name").to_owned();
-            meta::map_at(meta::metadata(value), "labels")
-                .insert("kubernetes.io/metadata.name".into(), name.into());
-            meta::spec(value).insert("finalizers".into(), json!(["kubernetes"]));
-        }
-        return Ok(());
+    if kind.namespaced {
+        admit_into_namespace(state, call, value)?;
     }
+    plugins::admit(state, kind, value)
+}
+
+fn admit_into_namespace(state: &State, call: &Call<'_>, value: &Value) -> Outcome<()> {
+    let kind = &call.kind;
     let name = &call.path.namespace;
     let namespaces = state.kinds.find("", "v1", "namespaces");
     let namespace = namespaces
@@ -86,35 +163,7 @@ fn terminating(kind: &Kind, namespace: &str, name: &str) -> Failure {
     failure
 }
 
-/// The status a new object starts with, whatever the client sent.
-pub(super) fn first_status(kind: &Kind, value: &mut Value) {
-    let status = match kind.built_in() {
-        Some(BuiltIn::Namespace) => json!({ "phase": "Active" }),
-        Some(BuiltIn::Pod) => json!({ "phase": "Pending" }),
-        Some(BuiltIn::CustomResourceDefinition) => {
-            let now = meta::meta_text(value, "creationTimestamp").to_owned();
-            crds::accept(value, &now);
-            return;
-        }
-        // A Node may bring its status along: kubelets register that way.
-        Some(BuiltIn::Node) => return,
-        Some(BuiltIn::Service) => json!({ "loadBalancer": {} }),
-        Some(_) => json!({}),
-        None => {
-            meta::put(meta::as_map(value), "status", None);
-            return;
-        }
-    };
-    meta::put(meta::as_map(value), "status", Some(status));
-}
-
-/// What an update may not touch, put back.
-pub(super) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_only: bool) {
-    if status_only {
-        return;
-    }
-    if kind.is(BuiltIn::Namespace) {
-        let kept = meta::at(old, &["spec", "finalizers"]).cloned();
-        meta::put(meta::spec(new), "finalizers", kept);
-    }
+/// Brings the status of an accepted definition in line with its spec.
+pub(super) fn accept_definition(value: &mut Value, now: &str) {
+    crds::accept(value, now);
 }

@@ -7,15 +7,21 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::schema::Schema;
+
 use super::{
-    kinds::{Kind, Nature},
+    kinds::{self, Derived, Kind, Nature},
     meta,
     state::State,
 };
 
 /// What a definition says about a kind beyond its names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CustomKind {
+    /// What its objects look like.
+    pub(crate) schema: Schema,
+    /// The version of the definition, as it was written.
+    pub(crate) version: Value,
     /// Paths that field selectors may use besides name and namespace.
     selectable: Vec<String>,
     /// Where the scale subresource finds its numbers.
@@ -93,7 +99,7 @@ pub(super) fn refresh(state: &mut State, definition: &Value) {
     }
     for version in meta::items(definition, &["spec", "versions"]) {
         if version.get("served") == Some(&Value::Bool(true)) {
-            state.kinds.add(kind(definition, version));
+            state.kinds.add(Arc::new(kind(definition, version)));
         }
     }
 }
@@ -124,6 +130,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
         .collect();
     Kind {
         version: meta::text(version, &["name"]).to_owned(),
+        api_version: kinds::api_version(&group, meta::text(version, &["name"])),
         kind: name("kind"),
         list_kind: or(name("listKind"), format!("{}List", name("kind"))),
         plural: name("plural"),
@@ -135,7 +142,15 @@ fn kind(definition: &Value, version: &Value) -> Kind {
         has_scale: scale.is_some(),
         counts_generation: true,
         storage: format!("{}.{group}", name("plural")).into(),
-        nature: Nature::Custom(Arc::new(CustomKind { selectable, scale })),
+        nature: Nature::Custom(Arc::new(CustomKind {
+            schema: Schema::of_crd(
+                meta::at(version, &["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null),
+            ),
+            version: version.clone(),
+            selectable,
+            scale,
+        })),
+        derived: Derived::default(),
         group,
     }
 }

@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use crate::table::{IncludeObject, TableOptions};
 
 use super::{
     convert,
@@ -22,10 +25,12 @@ pub(crate) enum Format {
     Json,
     /// Their metadata alone.
     Metadata,
+    /// Cells for people.
+    Table(IncludeObject),
 }
 
 /// Picks the first form that the client accepts and the server writes.
-pub(crate) fn negotiate(accept: &str) -> Outcome<Format> {
+pub(crate) fn negotiate(accept: &str, include: &str) -> Outcome<Format> {
     if accept.trim().is_empty() {
         return Ok(Format::Json);
     }
@@ -41,18 +46,52 @@ pub(crate) fn negotiate(accept: &str) -> Outcome<Format> {
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
                 return Ok(Format::Metadata);
             }
+            Some("Table") if clause.contains("v=v1;") || clause.trim_end().ends_with("v=v1") => {
+                let include = IncludeObject::parse(include).ok_or_else(|| {
+                    Failure::bad_request(format!("unrecognized includeObject value: \"{include}\""))
+                })?;
+                return Ok(Format::Table(include));
+            }
             Some(_) => {}
         }
     }
     Err(Failure::not_acceptable())
 }
 
-/// One object with its `apiVersion` and `kind`.
-pub(crate) fn object(kind: &Kind, format: &Format, object: &Object) -> Bytes {
+/// One object with its `apiVersion` and `kind`, in the form asked for.
+pub(crate) fn object(kind: &Kind, format: &Format, object: &Object, now: Timestamp) -> Bytes {
     match format {
         Format::Json => whole(kind, object).into(),
         Format::Metadata => metadata_only(object).to_string().into(),
+        Format::Table(_) => row(kind, format, object, (now, true)),
     }
+}
+
+/// One object as a table, with or without the description of its columns.
+pub(crate) fn row(
+    kind: &Kind,
+    format: &Format,
+    object: &Object,
+    (now, headers): (Timestamp, bool),
+) -> Bytes {
+    let Format::Table(include) = *format else {
+        return self::object(kind, format, object, now);
+    };
+    let options = TableOptions {
+        include,
+        headers,
+        now,
+    };
+    let table = kind.layout().render(&typed_value(kind, object), &options);
+    table.to_string().into()
+}
+
+fn typed_value(kind: &Kind, object: &Object) -> Value {
+    let mut value = convert::served(kind, object.value()).unwrap_or_else(|| object.value().clone());
+    let map = meta::as_map(&mut value);
+    map.insert("kind".into(), kind.kind.clone().into());
+    map.insert("apiVersion".into(), kind.api_version.clone().into());
+    value
 }
 
 fn whole(kind: &Kind, object: &Object) -> Vec<u8> {
@@ -65,8 +104,7 @@ fn whole(kind: &Kind, object: &Object) -> Vec<u8> {
 fn with_type(kind: &Kind, json: &[u8]) -> Vec<u8> {
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
-        kind.kind,
-        kind.api_version()
+        kind.kind, kind.api_version
     );
     let mut out = Vec::with_capacity(head.len() + json.len() + 1);
     out.extend_from_slice(head.as_bytes());
@@ -115,14 +153,21 @@ pub(crate) fn list(
     kind: &Kind,
     format: &Format,
     objects: &[Arc<Object>],
-    meta: &ListMeta,
+    (meta, now): (&ListMeta, Timestamp),
 ) -> Bytes {
     let (list_kind, api_version) = match format {
-        Format::Json => (kind.list_kind.clone(), kind.api_version()),
-        Format::Metadata => (
-            "PartialObjectMetadataList".to_owned(),
-            "meta.k8s.io/v1".to_owned(),
-        ),
+        Format::Json => (kind.list_kind.as_str(), kind.api_version.as_str()),
+        Format::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+        Format::Table(include) => {
+            let items: Vec<Value> = objects.iter().map(|o| typed_value(kind, o)).collect();
+            let options = TableOptions {
+                include: *include,
+                headers: true,
+                now,
+            };
+            let list = json!({ "metadata": meta.json(), "items": items });
+            return kind.layout().render(&list, &options).to_string().into();
+        }
     };
     let mut out = format!(
         "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
@@ -143,10 +188,12 @@ pub(crate) fn list(
 fn list_item(kind: &Kind, format: &Format, item: &Object) -> Bytes {
     match (format, &kind.nature) {
         (Format::Metadata, _) => metadata_only(item).to_string().into(),
-        (Format::Json, Nature::Custom(_)) => whole(kind, item).into(),
-        (Format::Json, Nature::BuiltIn(..)) => match convert::served(kind, item.value()) {
-            Some(other) => serde_json::to_vec(&other).unwrap_or_default().into(),
-            None => item.json().clone(),
-        },
+        (Format::Json | Format::Table(_), Nature::Custom(_)) => whole(kind, item).into(),
+        (Format::Json | Format::Table(_), Nature::BuiltIn(..)) => {
+            match convert::served(kind, item.value()) {
+                Some(other) => serde_json::to_vec(&other).unwrap_or_default().into(),
+                None => item.json().clone(),
+            }
+        }
     }
 }

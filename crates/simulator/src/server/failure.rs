@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use crate::schema::{FieldError, FieldErrorKind, summarize};
 
 /// What a verb yields: a value, or a refusal.
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -22,68 +23,6 @@ pub(crate) struct Failure {
     pub(crate) details: Value,
 }
 
-/// One field that makes an object invalid.
-#[derive(Clone, Debug)]
-pub(crate) struct Cause {
-    /// `FieldValueInvalid` and its like.
-    pub(crate) reason: &'static str,
-    /// Path of the field, dotted.
-    pub(crate) field: String,
-    /// Sentence without the path.
-    pub(crate) message: String,
-}
-
-impl Cause {
-    /// A value that breaks a rule.
-    pub(crate) fn invalid(field: &str, value: &Value, rule: &str) -> Self {
-        Self {
-            reason: "FieldValueInvalid",
-            field: field.to_owned(),
-            message: format!("Invalid value: {value}: {rule}"),
-        }
-    }
-
-    /// A value that is missing.
-    pub(crate) fn required(field: &str, rule: &str) -> Self {
-        let tail = if rule.is_empty() {
-            String::new()
-        } else {
-            format!(": {rule}")
-        };
-        Self {
-            reason: "FieldValueRequired",
-            field: field.to_owned(),
-            message: format!("Required value{tail}"),
-        }
-    }
-
-    /// A value outside of an enumeration.
-    pub(crate) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
-        let listed: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-        Self {
-            reason: "FieldValueNotSupported",
-            field: field.to_owned(),
-            message: format!(
-                "Unsupported value: \"{value}\": supported values: {}",
-                listed.join(", ")
-            ),
-        }
-    }
-
-    /// A change that nobody may make.
-    pub(crate) fn forbidden(field: &str, rule: &str) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            field: field.to_owned(),
-            message: format!("Forbidden: {rule}"),
-        }
-    }
-
-    fn sentence(&self) -> String {
-        format!("{}: {}", self.field, self.message)
-    }
-}
-
 impl Failure {
     /// A refusal without details.
     pub(crate) fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
@@ -95,7 +34,8 @@ impl Failure {
         }
     }
 
-    fn about(kind: &Kind, name: &str) -> Value {
+    /// The details that name an object.
+    pub(crate) fn about(kind: &Kind, name: &str) -> Value {
         let mut details = json!({ "kind": kind.plural });
         if let Some(map) = details.as_object_mut() {
             if !name.is_empty() {
@@ -209,23 +149,13 @@ impl Failure {
     }
 
     /// The object breaks rules, each named.
-    pub(crate) fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+    pub(crate) fn invalid(kind: &Kind, name: &str, causes: &[FieldError]) -> Self {
         Self::invalid_kind(&kind.group, &kind.kind, name, causes)
     }
 
     /// As `invalid`, for something that is no kind of the table.
-    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let mut sentences: Vec<String> = Vec::new();
-        for cause in causes {
-            let sentence = cause.sentence();
-            if !sentences.contains(&sentence) {
-                sentences.push(sentence);
-            }
-        }
-        let text = match sentences.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[FieldError]) -> Self {
+        let text = summarize(causes);
         let qualified = if group.is_empty() {
             kind.to_owned()
         } else {
@@ -233,10 +163,7 @@ impl Failure {
         };
         let mut details = json!({
             "kind": kind,
-            "causes": causes
-                .iter()
-                .map(|c| json!({ "reason": c.reason, "message": c.message, "field": c.field }))
-                .collect::<Vec<_>>(),
+            "causes": causes.iter().map(FieldError::cause).collect::<Vec<_>>(),
         });
         if let Some(map) = details.as_object_mut() {
             if !group.is_empty() {
@@ -343,4 +270,15 @@ impl Failure {
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds")?.as_u64()
     }
+}
+
+/// A change that nobody may make.
+pub(crate) fn forbidden_field(field: &str, rule: &str) -> FieldError {
+    FieldError::bare(FieldErrorKind::Forbidden, field, rule)
+}
+
+/// A word outside of an enumeration.
+pub(crate) fn unsupported_word(field: &str, word: &str, allowed: &[&str]) -> FieldError {
+    let allowed: Vec<Value> = allowed.iter().map(|word| (*word).into()).collect();
+    FieldError::not_supported(field, &word.into(), &allowed)
 }

@@ -1,15 +1,24 @@
 //! The table of kinds: what the API serves, and how each is stored and read.
 //!
 //! Owns names, scope, verbs and subresources. Must not hold objects. Built-in kinds are in
-//! `kinds/builtin.rs`; kinds of CustomResourceDefinitions join the table when these are written.
+//! `kinds/rows.rs`; kinds of CustomResourceDefinitions join the table when these are written.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::Value;
 
-mod builtin;
+use crate::{
+    apply::KindShape,
+    schema::{Schema, builtin},
+    table::Layout,
+};
 
-pub(crate) use builtin::BuiltIn;
+mod rows;
+
+pub(crate) use rows::BuiltIn;
 
 /// Decodes an object into its typed form and back, so that wrong types are refused and unknown
 /// fields fall away.
@@ -19,12 +28,14 @@ pub(crate) type Normalize = fn(Value) -> Result<Value, serde_json::Error>;
 pub(crate) type Storage = Arc<str>;
 
 /// One kind in one served version.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Kind {
     /// API group; empty for the core one.
     pub(crate) group: String,
     /// Served version.
     pub(crate) version: String,
+    /// `group/version`, or the version alone for the core group.
+    pub(crate) api_version: String,
     /// Kind in camel case.
     pub(crate) kind: String,
     /// Kind of its lists.
@@ -49,6 +60,16 @@ pub(crate) struct Kind {
     pub(crate) storage: Storage,
     /// What the server knows about it beyond its names.
     pub(crate) nature: Nature,
+    /// What is worked out when it is first needed.
+    pub(crate) derived: Derived,
+}
+
+/// What follows from a kind and costs something to work out.
+#[derive(Debug, Default)]
+pub(crate) struct Derived {
+    shape: OnceLock<KindShape>,
+    layout: OnceLock<Layout>,
+    schema: OnceLock<Option<Schema>>,
 }
 
 /// What the server knows about a kind beyond its names.
@@ -70,20 +91,41 @@ impl Kind {
         }
     }
 
-    /// `group/version`, or the version alone for the core group.
-    pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
-    }
-
     /// Which built-in kind it is.
     pub(crate) fn built_in(&self) -> Option<BuiltIn> {
         match &self.nature {
             Nature::BuiltIn(which, _) => Some(*which),
             Nature::Custom(_) => None,
+        }
+    }
+
+    /// What patches and field owners must know of it.
+    pub(crate) fn shape(&self) -> &KindShape {
+        self.derived.shape.get_or_init(|| match &self.nature {
+            Nature::BuiltIn(..) => {
+                KindShape::core(&self.api_version, &self.kind).unwrap_or_else(KindShape::unknown)
+            }
+            Nature::Custom(custom) => KindShape::custom(custom.schema.source(), self.has_status),
+        })
+    }
+
+    /// Its columns in tables.
+    pub(crate) fn layout(&self) -> &Layout {
+        self.derived.layout.get_or_init(|| match &self.nature {
+            Nature::BuiltIn(..) => Layout::built_in(&self.group, &self.kind),
+            Nature::Custom(custom) => Layout::of_crd_version(&custom.version),
+        })
+    }
+
+    /// Its schema; none for a built-in kind that publishes none.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        match &self.nature {
+            Nature::Custom(custom) => Some(&custom.schema),
+            Nature::BuiltIn(..) => self
+                .derived
+                .schema
+                .get_or_init(|| builtin::schemas().schema(&self.group, &self.version, &self.kind))
+                .as_ref(),
         }
     }
 
@@ -115,6 +157,15 @@ impl Kind {
     }
 }
 
+/// `group/version`, or the version alone for the core group.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
 /// All kinds the API serves at this moment.
 #[derive(Debug)]
 pub(crate) struct Kinds {
@@ -127,20 +178,22 @@ impl Kinds {
         let mut kinds = Self {
             served: BTreeMap::new(),
         };
-        for kind in builtin::table() {
-            kinds.add(kind);
+        // One table for all clusters of a process: what a kind derives is worked out once.
+        static TABLE: OnceLock<Vec<Arc<Kind>>> = OnceLock::new();
+        for kind in TABLE.get_or_init(|| rows::table().into_iter().map(Arc::new).collect()) {
+            kinds.add(Arc::clone(kind));
         }
         kinds
     }
 
     /// Adds or replaces a kind.
-    pub(crate) fn add(&mut self, kind: Kind) {
+    pub(crate) fn add(&mut self, kind: Arc<Kind>) {
         let key = (
             kind.group.clone(),
             kind.version.clone(),
             kind.plural.clone(),
         );
-        self.served.insert(key, Arc::new(kind));
+        self.served.insert(key, kind);
     }
 
     /// Removes all versions of a resource.
@@ -153,14 +206,6 @@ impl Kinds {
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.served.get(&key).cloned()
-    }
-
-    /// Finds the first served version of a kind by its storage name.
-    pub(crate) fn of_storage(&self, storage: &str) -> Option<Arc<Kind>> {
-        self.served
-            .values()
-            .find(|kind| *kind.storage == *storage)
-            .cloned()
     }
 
     /// All kinds, by group, version and plural.

@@ -131,11 +131,7 @@ impl Query {
                 "meta.k8s.io",
                 options,
                 "",
-                &[super::failure::Cause::unsupported(
-                    "dryRun",
-                    other,
-                    &["All"],
-                )],
+                &[super::failure::unsupported_word("dryRun", other, &["All"])],
             )),
         }
     }
@@ -168,17 +164,10 @@ impl RequestInfo {
 
     /// The field manager: as asked for, else the first word of the user agent.
     pub(crate) fn manager(&self) -> String {
-        match self.query.text("fieldManager") {
-            "" => self
-                .user_agent
-                .split('/')
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(128)
-                .collect(),
-            asked => asked.to_owned(),
-        }
+        crate::apply::manager_name(
+            Some(self.query.text("fieldManager")),
+            Some(&self.user_agent),
+        )
     }
 }
 

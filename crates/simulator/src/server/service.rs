@@ -12,6 +12,7 @@ use futures::StreamExt;
 use http::{Request, Response, header};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use shipshape_cluster::Clock;
 use tower::Service;
 
 use super::{
@@ -60,7 +61,7 @@ where
                     "could not read the body: {error}"
                 ))),
             };
-            Ok(respond(answer))
+            Ok(respond(answer, service.server.clock))
         })
     }
 }
@@ -79,7 +80,7 @@ impl ApiService {
     }
 }
 
-fn respond(answer: Answer) -> Response<AnswerBody> {
+fn respond(answer: Answer, clock: Clock) -> Response<AnswerBody> {
     let mut response = Response::builder().status(answer.code);
     if let Some(seconds) = answer.retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
@@ -92,7 +93,7 @@ fn respond(answer: Answer) -> Response<AnswerBody> {
             Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),
         ),
         Payload::Watch(stream) => {
-            let frames = stream.lines().map(|line| Ok(Frame::data(line)));
+            let frames = stream.lines(clock).map(|line| Ok(Frame::data(line)));
             ("application/json", StreamBody::new(frames).boxed_unsync())
         }
     };

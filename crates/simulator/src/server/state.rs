@@ -67,7 +67,10 @@ impl Answer {
                 meta::meta_text(object.value(), "name").to_owned(),
                 meta::meta_text(object.value(), "uid").to_owned(),
             ),
-            ..Self::json(code, encode::object(&call.kind, &call.format, object))
+            ..Self::json(
+                code,
+                encode::object(&call.kind, &call.format, object, call.now),
+            )
         }
     }
 }
@@ -102,6 +105,7 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) names: Names,
     pub(crate) log: Vec<LogEntry>,
+    addresses: u32,
 }
 
 impl State {
@@ -112,9 +116,17 @@ impl State {
             store: Store::default(),
             names: Names::default(),
             log: Vec::new(),
+            addresses: 0,
         };
         super::bootstrap::fill(&mut state, now);
         state
+    }
+
+    /// The next free address of the service network 10.96.0.0/12.
+    pub(crate) fn next_address(&mut self) -> String {
+        self.addresses += 1;
+        let base = u32::from(std::net::Ipv4Addr::new(10, 96, 0, 1));
+        std::net::Ipv4Addr::from(base + self.addresses).to_string()
     }
 
     /// Answers one request and writes it down.
@@ -144,7 +156,7 @@ impl State {
         let call = Call {
             info,
             path,
-            format: encode::negotiate(&info.accept)?,
+            format: encode::negotiate(&info.accept, info.query.text("includeObject"))?,
             kind,
             body,
             now,

@@ -1,47 +1,80 @@
-//! Whether an object may be stored: names, labels, and fields that may not change.
+//! Whether an object may be stored: names, labels, schemas, and fields that may not change.
+//!
+//! Owns the order of the checks. Must not change objects. Checks of a single kind are in
+//! `validate/`.
 
 use serde_json::Value;
 
 use super::{
-    failure::{Cause, Failure, Outcome},
-    kinds::Kind,
+    admission,
+    failure::{Failure, Outcome, forbidden_field},
+    kinds::{BuiltIn, Kind, Nature},
     meta,
 };
+use crate::schema::FieldError;
+
+mod immutable;
+mod names;
+mod objects;
+
+pub(crate) use names::is_qualified_name;
 
 /// Judges a new object.
 pub(super) fn created(kind: &Kind, value: &Value) -> Outcome<()> {
-    let mut causes = Vec::new();
-    if meta::meta_text(value, "name").is_empty() {
-        causes.push(Cause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+    let mut causes = names::metadata(kind, value);
+    match &kind.nature {
+        Nature::BuiltIn(which, _) => causes.extend(objects::check(*which, value)),
+        Nature::Custom(custom) => {
+            let typed = admission::with_type(kind, value.clone());
+            causes.extend(custom.schema.validate(&typed, None));
+        }
     }
     finish(kind, value, &causes)
 }
 
 /// Judges the next state of an object.
-pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, _status_only: bool) -> Outcome<()> {
-    let mut causes = Vec::new();
-    if meta::is_deleting(old) {
-        let added: Vec<String> = meta::finalizers(new)
-            .filter(|f| !meta::finalizers(old).any(|o| o == *f))
-            .map(|f| format!("\"{f}\""))
-            .collect();
-        if !added.is_empty() {
-            causes.push(Cause::forbidden(
-                "metadata.finalizers",
-                &format!(
-                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                    added.join(", ")
-                ),
-            ));
+pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) -> Outcome<()> {
+    let mut causes = names::changed_metadata(old, new);
+    causes.extend(new_finalizers(old, new));
+    match &kind.nature {
+        Nature::BuiltIn(which, _) if !status_only => {
+            causes.extend(objects::check(*which, new));
+            causes.extend(immutable::check(*which, old, new));
+        }
+        Nature::BuiltIn(..) => {}
+        Nature::Custom(custom) => {
+            let old = admission::with_type(kind, old.clone());
+            let new = admission::with_type(kind, new.clone());
+            causes.extend(if status_only {
+                custom.schema.validate_status(&new, &old)
+            } else {
+                custom.schema.validate(&new, Some(&old))
+            });
         }
     }
     finish(kind, new, &causes)
 }
 
-fn finish(kind: &Kind, value: &Value, causes: &[Cause]) -> Outcome<()> {
+fn new_finalizers(old: &Value, new: &Value) -> Option<FieldError> {
+    if !meta::is_deleting(old) {
+        return None;
+    }
+    let added: Vec<String> = meta::finalizers(new)
+        .filter(|f| !meta::finalizers(old).any(|o| o == *f))
+        .map(|f| format!("\"{f}\""))
+        .collect();
+    (!added.is_empty()).then(|| {
+        forbidden_field(
+            "metadata.finalizers",
+            &format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            ),
+        )
+    })
+}
+
+fn finish(kind: &Kind, value: &Value, causes: &[FieldError]) -> Outcome<()> {
     if causes.is_empty() {
         return Ok(());
     }
@@ -52,44 +85,11 @@ fn finish(kind: &Kind, value: &Value, causes: &[Cause]) -> Outcome<()> {
     ))
 }
 
-/// Whether a text is a label key: an optional DNS prefix, a slash and a short name.
-pub(crate) fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    prefix.is_none_or(is_dns_subdomain) && is_label_text(name) && !name.is_empty()
-}
-
-/// Letters, digits, dashes, underscores and dots, at most 63, with a letter or digit at both ends.
-pub(crate) fn is_label_text(text: &str) -> bool {
-    let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && edge(text.chars().next())
-        && edge(text.chars().last())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-/// A DNS label: lower case letters, digits and dashes, at most 63.
-pub(crate) fn is_dns_label(text: &str) -> bool {
-    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(|c| edge(c) || c == '-')
-        && text.chars().next().is_some_and(edge)
-        && text.chars().last().is_some_and(edge)
-}
-
-/// DNS labels with dots between, at most 253; the labels may be longer than 63.
-pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !text.is_empty()
-        && text.len() <= 253
-        && text.split('.').all(|part| {
-            part.chars().all(|c| edge(c) || c == '-')
-                && part.chars().next().is_some_and(edge)
-                && part.chars().last().is_some_and(edge)
-        })
+/// Whether names of this kind are single DNS labels.
+fn name_rule(kind: &Kind) -> names::Rule {
+    match kind.built_in() {
+        Some(BuiltIn::Namespace) => names::Rule::Label,
+        Some(BuiltIn::Service) => names::Rule::ServiceLabel,
+        Some(_) | None => names::Rule::Subdomain,
+    }
 }

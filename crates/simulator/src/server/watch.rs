@@ -14,6 +14,8 @@ use std::{
 
 use bytes::Bytes;
 use futures::{Stream, stream};
+use jiff::Timestamp;
+use shipshape_cluster::Clock;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
@@ -154,7 +156,7 @@ pub(crate) struct WatchStream {
     pub(crate) kind: Arc<Kind>,
     pub(crate) format: Format,
     /// What is sent before anything else.
-    pub(crate) first: VecDeque<Bytes>,
+    pub(crate) first: VecDeque<First>,
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
     /// The newest version of the server.
     pub(crate) version: Arc<AtomicU64>,
@@ -164,9 +166,18 @@ pub(crate) struct WatchStream {
     pub(crate) lifetime: Duration,
 }
 
-/// One event as a line.
-pub(crate) fn line(kind: &Kind, format: &Format, event: &Event) -> Bytes {
-    let object = encode::object(kind, format, &event.1);
+/// What a watch says at its start.
+#[derive(Debug)]
+pub(crate) enum First {
+    /// A ready line.
+    Line(Bytes),
+    /// An event.
+    Event(Event),
+}
+
+/// One event as a line. A table describes its columns in the first one only.
+fn line(watch: &WatchStream, event: &Event, (now, first): (Timestamp, bool)) -> Bytes {
+    let object = encode::row(&watch.kind, &watch.format, &event.1, (now, first));
     let mut line = Vec::with_capacity(object.len() + 32);
     line.extend_from_slice(b"{\"type\":\"");
     line.extend_from_slice(event.0.as_str().as_bytes());
@@ -190,7 +201,7 @@ pub(crate) fn bookmark(kind: &Kind, version: u64, ends_initial_events: bool) -> 
         "type": "BOOKMARK",
         "object": {
             "kind": kind.kind,
-            "apiVersion": kind.api_version(),
+            "apiVersion": kind.api_version.clone(),
             "metadata": metadata,
         },
     });
@@ -208,6 +219,8 @@ struct Reading {
     ends: Instant,
     next_bookmark: Option<Instant>,
     last_bookmark_sent: bool,
+    clock: Clock,
+    described: bool,
 }
 
 impl WatchStream {
@@ -217,7 +230,7 @@ impl WatchStream {
         Self {
             kind,
             format: Format::Json,
-            first: VecDeque::from([line]),
+            first: VecDeque::from([First::Line(line)]),
             events,
             version: Arc::default(),
             bookmarks: false,
@@ -226,13 +239,15 @@ impl WatchStream {
     }
 
     /// The lines of the stream; ends after its lifetime or with its kind.
-    pub(crate) fn lines(self) -> impl Stream<Item = Bytes> + Send {
+    pub(crate) fn lines(self, clock: Clock) -> impl Stream<Item = Bytes> + Send {
         let now = Instant::now();
         let reading = Reading {
             ends: now + self.lifetime,
             next_bookmark: self.bookmarks.then(|| now + BOOKMARK_PERIOD),
             last_bookmark_sent: !self.bookmarks,
             watch: self,
+            clock,
+            described: false,
         };
         stream::unfold(reading, |mut reading| async move {
             let line = reading.next().await?;
@@ -243,8 +258,10 @@ impl WatchStream {
 
 impl Reading {
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(line) = self.watch.first.pop_front() {
-            return Some(line);
+        match self.watch.first.pop_front() {
+            Some(First::Line(line)) => return Some(line),
+            Some(First::Event(event)) => return Some(self.line(&event)),
+            None => {}
         }
         let wake = self
             .next_bookmark
@@ -253,10 +270,15 @@ impl Reading {
             biased;
             event = self.watch.events.recv() => {
                 let event = event?;
-                Some(line(&self.watch.kind, &self.watch.format, &event))
+                Some(self.line(&event))
             }
             () = tokio::time::sleep_until(wake) => self.on_timer(),
         }
+    }
+
+    fn line(&mut self, event: &Event) -> Bytes {
+        let first = !std::mem::replace(&mut self.described, true);
+        line(&self.watch, event, (self.clock.now(), first))
     }
 
     fn on_timer(&mut self) -> Option<Bytes> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::write;
+use super::write::{self, Owners, Proposal};
 use crate::server::{
     admission,
     failure::{Failure, Outcome},
@@ -16,15 +16,22 @@ pub(crate) fn create(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
     if !call.path.name.is_empty() {
         return Err(Failure::method_not_allowed());
     }
-    let value = write::decode(call)?;
-    create_value(state, call, value)
+    let proposal = Proposal {
+        value: write::decode(call)?,
+        owners: Owners::Tracked,
+        dry_run: call.info.query.dry_run("CreateOptions")?,
+    };
+    create_value(state, call, proposal)
 }
 
 /// Makes an object from what a client sent, whatever the verb was.
-pub(super) fn create_value(state: &mut State, call: &Call<'_>, value: Value) -> Outcome<Answer> {
+pub(super) fn create_value(
+    state: &mut State,
+    call: &Call<'_>,
+    proposal: Proposal,
+) -> Outcome<Answer> {
     let kind = &call.kind;
-    let dry_run = call.info.query.dry_run("CreateOptions")?;
-    let mut value = admission::normalize(call, value, None)?;
+    let mut value = admission::normalize(call, proposal.value)?;
     let named = write::place(call, &mut value)?;
     if !named {
         let prefix = meta::meta_text(&value, "generateName").to_owned();
@@ -33,6 +40,7 @@ pub(super) fn create_value(state: &mut State, call: &Call<'_>, value: Value) -> 
             meta::set_meta(&mut value, "name", Some(name.into()));
         }
     }
+    write::track(call, None, &mut value, proposal.owners);
     admission::admit_create(state, call, &mut value)?;
     if !matches!(meta::meta_text(&value, "resourceVersion"), "" | "0") {
         return Err(Failure::plain(
@@ -41,19 +49,18 @@ pub(super) fn create_value(state: &mut State, call: &Call<'_>, value: Value) -> 
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    prepare(state, call, &mut value);
+    prepare(state, call, &mut value)?;
     validate::created(kind, &value)?;
     let name = meta::meta_text(&value, "name").to_owned();
     let key = store::key(&call.path.namespace, &name);
     if state.store.get(&kind.storage, &key).is_some() {
         return Err(Failure::already_exists(kind, &name));
     }
-    write::take_ownership(call, None, &mut value)?;
-    let object = write::commit(state, call, value, dry_run)?;
+    let object = write::commit(state, call, value, proposal.dry_run)?;
     Ok(Answer::object(201, call, &object))
 }
 
-fn prepare(state: &mut State, call: &Call<'_>, value: &mut Value) {
+fn prepare(state: &mut State, call: &Call<'_>, value: &mut Value) -> Outcome<()> {
     let kind = &call.kind;
     let uid = state.names.uid();
     let metadata = meta::metadata(value);
@@ -74,4 +81,5 @@ fn prepare(state: &mut State, call: &Call<'_>, value: &mut Value) {
     if kind.has_status {
         admission::first_status(kind, value);
     }
+    admission::prepare_create(state, kind, value)
 }

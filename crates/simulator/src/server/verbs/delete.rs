@@ -72,7 +72,7 @@ pub(crate) fn delete_collection(state: &mut State, call: &Call<'_>) -> Outcome<A
     }
     Ok(Answer::json(
         200,
-        encode::list(&call.kind, &call.format, &deleted, &meta),
+        encode::list(&call.kind, &call.format, &deleted, (&meta, call.now)),
     ))
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use crate::schema::FieldError;
 use crate::server::{
-    failure::{Cause, Failure, Outcome},
+    failure::{Failure, Outcome, unsupported_word},
     kinds::Kind,
     meta,
     request::Query,
@@ -65,7 +66,7 @@ impl DeleteOptions {
             [] => false,
             [Value::String(all)] if all == "All" => true,
             [other, ..] => {
-                return Err(invalid(Cause::unsupported(
+                return Err(invalid(unsupported_word(
                     "dryRun",
                     &other.to_string(),
                     &["All"],
@@ -111,13 +112,13 @@ impl DeleteOptions {
     }
 }
 
-fn invalid(cause: Cause) -> Failure {
+fn invalid(cause: FieldError) -> Failure {
     Failure::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[cause])
 }
 
 fn propagation(policy: &str, orphan: Option<bool>) -> Outcome<Option<Propagation>> {
     if !policy.is_empty() && orphan.is_some() {
-        return Err(invalid(Cause::invalid(
+        return Err(invalid(FieldError::invalid(
             "propagationPolicy",
             &policy.into(),
             "orphanDependents and deletionPropagation cannot be both set",
@@ -128,7 +129,7 @@ fn propagation(policy: &str, orphan: Option<bool>) -> Outcome<Option<Propagation
         ("Orphan", _) | ("", Some(true)) => Ok(Some(Propagation::Orphan)),
         ("Background", _) | ("", Some(false)) => Ok(Some(Propagation::Background)),
         ("Foreground", _) => Ok(Some(Propagation::Foreground)),
-        (other, _) => Err(invalid(Cause::unsupported(
+        (other, _) => Err(invalid(unsupported_word(
             "propagationPolicy",
             other,
             &["Foreground", "Background", "Orphan", "nil"],

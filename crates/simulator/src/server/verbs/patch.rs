@@ -2,75 +2,167 @@
 
 use serde_json::Value;
 
-use super::write;
-use crate::server::{
-    convert,
-    failure::{Cause, Failure, Outcome},
-    meta,
-    state::{Answer, Call, State},
+use super::{
+    create,
+    write::{self, Owners, Proposal},
 };
-
-const ACCEPTED: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
+use crate::{
+    apply::{self, ApplyError, OnConflict},
+    patch::{PatchError, PatchType, patched},
+    schema::FieldError,
+    server::{
+        body, convert,
+        failure::{Failure, Outcome, forbidden_field},
+        meta,
+        state::{Answer, Call, State},
+    },
+};
 
 /// Changes a part of an object, or of its status.
 pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
     if call.path.name.is_empty() {
         return Err(Failure::method_not_allowed());
     }
+    let sort = sort(call)?;
     let dry_run = call.info.query.dry_run("PatchOptions")?;
+    if sort == PatchType::Apply {
+        return apply_configuration(state, call, dry_run);
+    }
     let old = state
         .store
         .get(&call.kind.storage, &call.key())
         .cloned()
         .ok_or_else(|| call.not_found())?;
-    let mut served =
-        convert::served(&call.kind, old.value()).unwrap_or_else(|| old.value().clone());
-    let map = meta::as_map(&mut served);
-    map.insert("apiVersion".into(), call.kind.api_version().into());
-    map.insert("kind".into(), call.kind.kind.clone().into());
-    let patched = apply(call, Some(old.value()), served)?;
-    let value = write::typed(&call.kind, patched)?;
-    let named = meta::meta_text(&value, "name");
-    if named != call.path.name {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({named}) does not match the name on the URL ({})",
-            call.path.name
-        )));
-    }
-    let object = write::replace(state, call, &old, value, dry_run)?;
+    let live = served(call, old.value());
+    let value = patched(call.kind.shape(), sort, &live, call.body)
+        .map_err(|error| refusal(call, &error))?;
+    let value = write::typed(&call.kind, value)?;
+    check_name(call, &value)?;
+    let proposal = Proposal {
+        value,
+        owners: Owners::Tracked,
+        dry_run,
+    };
+    let object = write::replace(state, call, &old, proposal)?;
     Ok(Answer::object(200, call, &object))
 }
 
-/// Applies the patch in the body of a call to a value.
-pub(super) fn apply(call: &Call<'_>, _old: Option<&Value>, mut value: Value) -> Outcome<Value> {
-    let media = call.info.content_type.split(';').next().unwrap_or_default();
-    match media.trim() {
-        "application/json-patch+json" => {
-            let patch: json_patch::Patch = read(call)?;
-            json_patch::patch(&mut value, &patch).map_err(|error| {
-                Failure::invalid(
-                    &call.kind,
-                    &call.path.name,
-                    &[Cause::invalid("patch", &Value::Null, &error.to_string())],
-                )
-            })?;
-            Ok(value)
+/// The sort of the patch, with the options that go with it.
+fn sort(call: &Call<'_>) -> Outcome<PatchType> {
+    let sort = PatchType::read(&call.info.content_type, call.kind.shape())
+        .map_err(|error| refusal(call, &error))?;
+    let query = &call.info.query;
+    let cause = match sort {
+        PatchType::Apply if query.text("fieldManager").is_empty() => {
+            FieldError::required("fieldManager", "is required for apply patch")
         }
-        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-            let patch: Value = read(call)?;
-            json_patch::merge(&mut value, &patch);
-            Ok(value)
+        PatchType::Json | PatchType::Merge | PatchType::Strategic
+            if query.choice("force").is_some() =>
+        {
+            forbidden_field("force", "may not be specified for non-apply patch")
         }
-        _ => Err(Failure::unsupported_media(ACCEPTED)),
+        _ => return Ok(sort),
+    };
+    Err(Failure::invalid_kind(
+        "meta.k8s.io",
+        "PatchOptions",
+        "",
+        &[cause],
+    ))
+}
+
+/// A stored object as the client of a call sees it.
+pub(super) fn served(call: &Call<'_>, stored: &Value) -> Value {
+    let mut served = convert::served(&call.kind, stored).unwrap_or_else(|| stored.clone());
+    let map = meta::as_map(&mut served);
+    map.insert("apiVersion".into(), call.kind.api_version.clone().into());
+    map.insert("kind".into(), call.kind.kind.clone().into());
+    served
+}
+
+fn check_name(call: &Call<'_>, value: &Value) -> Outcome<()> {
+    let named = meta::meta_text(value, "name");
+    if named == call.path.name {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "the name of the object ({named}) does not match the name on the URL ({})",
+        call.path.name
+    )))
+}
+
+fn apply_configuration(state: &mut State, call: &Call<'_>, dry_run: bool) -> Outcome<Answer> {
+    let mut applied = body::yaml(call.body)
+        .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
+    let old = state.store.get(&call.kind.storage, &call.key()).cloned();
+    let named = meta::meta_text(&applied, "name");
+    if named.is_empty() {
+        meta::set_meta(&mut applied, "name", Some(call.path.name.clone().into()));
+    }
+    check_name(call, &applied)?;
+    if old.is_none() && !call.path.subresource.is_empty() {
+        return Err(call.not_found());
+    }
+    let live = old.as_ref().map(|old| served(call, old.value()));
+    let on_conflict = if call.info.query.flag("force") {
+        OnConflict::Take
+    } else {
+        OnConflict::Refuse
+    };
+    let manager = call.info.manager();
+    let writer = write::writer(call, &manager);
+    let value = apply::apply(live.as_ref(), &applied, &writer, on_conflict)
+        .map_err(|error| apply_refusal(&error))?;
+    let proposal = Proposal {
+        value: write::typed(&call.kind, value)?,
+        owners: Owners::Applied,
+        dry_run,
+    };
+    match old {
+        Some(old) => {
+            let object = write::replace(state, call, &old, proposal)?;
+            Ok(Answer::object(200, call, &object))
+        }
+        None => create::create_value(state, call, proposal),
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(call: &Call<'_>) -> Outcome<T> {
-    serde_json::from_slice(call.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
+fn apply_refusal(error: &ApplyError) -> Failure {
+    match error {
+        ApplyError::Conflict(conflicts) => Failure {
+            details: serde_json::json!({
+                "causes": conflicts
+                    .iter()
+                    .map(|conflict| serde_json::json!({
+                        "reason": "FieldManagerConflict",
+                        "message": format!("conflict with {}", conflict.owner),
+                        "field": conflict.field,
+                    }))
+                    .collect::<Vec<_>>(),
+            }),
+            ..Failure::plain(409, "Conflict", error.to_string())
+        },
+        ApplyError::BadRequest(message) => Failure::bad_request(message),
+        ApplyError::Untyped(message) => Failure::plain(500, "", message),
+    }
+}
+
+/// Applies a patch that is none of an object in the store, such as one of a scale.
+pub(super) fn apply_to(call: &Call<'_>, value: &Value) -> Outcome<Value> {
+    let sort = sort(call)?;
+    patched(call.kind.shape(), sort, value, call.body).map_err(|error| refusal(call, &error))
+}
+
+fn refusal(call: &Call<'_>, error: &PatchError) -> Failure {
+    let message = error.to_string();
+    match error {
+        PatchError::UnsupportedMediaType(_) => Failure::plain(415, "UnsupportedMediaType", message),
+        PatchError::BadRequest(_) => Failure::bad_request(message),
+        PatchError::TooLarge(_) => Failure::plain(413, "RequestEntityTooLarge", message),
+        PatchError::Unprocessable(_) => Failure {
+            details: Failure::about(&call.kind, &call.path.name),
+            ..Failure::plain(422, "Invalid", message)
+        },
+        PatchError::Internal(_) => Failure::plain(500, "", message),
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::server::{
     encode::{self, ListMeta},
-    failure::{Cause, Failure, Outcome},
+    failure::{Failure, Outcome, forbidden_field, unsupported_word},
     selector::Selection,
     state::{Answer, Call, State},
     store::Object,
@@ -59,7 +59,7 @@ pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
     let objects: Vec<Arc<Object>> = objects.into_iter().map(|(_, object)| object).collect();
     Ok(Answer::json(
         200,
-        encode::list(&call.kind, &call.format, &objects, &meta),
+        encode::list(&call.kind, &call.format, &objects, (&meta, call.now)),
     ))
 }
 
@@ -204,7 +204,7 @@ fn check_match(call: &Call<'_>) -> Outcome<()> {
     let query = &call.info.query;
     let how = query.text("resourceVersionMatch");
     let version = query.text("resourceVersion");
-    let forbidden = |rule: &str| Some(Cause::forbidden("resourceVersionMatch", rule));
+    let forbidden = |rule: &str| Some(forbidden_field("resourceVersionMatch", rule));
     let cause = match how {
         "" => None,
         _ if version.is_empty() && query.text("sendInitialEvents").is_empty() => {
@@ -217,7 +217,7 @@ fn check_match(call: &Call<'_>) -> Outcome<()> {
             forbidden("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
         }
         "Exact" | "NotOlderThan" => None,
-        other => Some(Cause::unsupported(
+        other => Some(unsupported_word(
             "resourceVersionMatch",
             other,
             &["Exact", "NotOlderThan", ""],

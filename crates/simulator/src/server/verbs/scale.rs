@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{patch, write};
+use super::{
+    patch,
+    write::{self, Owners, Proposal},
+};
+use crate::schema::FieldError;
 use crate::server::{
     crds::ScalePaths,
-    failure::{Cause, Failure, Outcome},
+    failure::{Failure, Outcome},
     kinds::Nature,
     meta,
     request::Verb,
@@ -27,7 +31,7 @@ pub(super) fn answer(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         return Ok(reply(&scale));
     }
     let wanted = if call.info.verb == Verb::Patch {
-        patch::apply(call, None, scale)?
+        patch::apply_to(call, &scale)?
     } else {
         serde_json::from_slice(call.body).map_err(|error| {
             Failure::bad_request(format!(
@@ -66,7 +70,7 @@ fn rescale(
             "autoscaling",
             "Scale",
             &call.path.name,
-            &[Cause::invalid(
+            &[FieldError::invalid(
                 "spec.replicas",
                 &replicas.into(),
                 "must be greater than or equal to 0",
@@ -75,7 +79,12 @@ fn rescale(
     }
     let mut value = old.value().clone();
     set(&mut value, &paths(call).spec, replicas.into());
-    write::replace(state, call, old, value, dry_run)
+    let proposal = Proposal {
+        value,
+        owners: Owners::Tracked,
+        dry_run,
+    };
+    write::replace(state, call, old, proposal)
 }
 
 fn paths(call: &Call<'_>) -> ScalePaths {

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{create, write};
+use super::{
+    create,
+    write::{self, Owners, Proposal},
+};
 use crate::server::{
     failure::{Failure, Outcome},
     meta,
@@ -15,19 +18,24 @@ pub(crate) fn update(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         return Err(Failure::method_not_allowed());
     }
     let dry_run = call.info.query.dry_run("UpdateOptions")?;
-    let mut value = write::decode(call)?;
-    check_name(call, &mut value)?;
+    let value = write::decode(call)?;
+    check_name(call, &value)?;
+    let proposal = Proposal {
+        value,
+        owners: Owners::Tracked,
+        dry_run,
+    };
     let Some(old) = state.store.get(&call.kind.storage, &call.key()).cloned() else {
         if call.kind.allows_create_on_update() && call.path.subresource.is_empty() {
-            return create::create_value(state, call, value);
+            return create::create_value(state, call, proposal);
         }
         return Err(call.not_found());
     };
-    let object = write::replace(state, call, &old, value, dry_run)?;
+    let object = write::replace(state, call, &old, proposal)?;
     Ok(Answer::object(200, call, &object))
 }
 
-fn check_name(call: &Call<'_>, value: &mut Value) -> Outcome<()> {
+fn check_name(call: &Call<'_>, value: &Value) -> Outcome<()> {
     let asked = call.path.name.as_str();
     let named = meta::meta_text(value, "name");
     if named.is_empty() {

@@ -2,14 +2,12 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use super::read::{parse_version, selection};
 use crate::server::{
-    failure::{Cause, Failure, Outcome},
+    failure::{Failure, Outcome, forbidden_field},
     selector::Selection,
     state::{Answer, Call, Payload, State},
-    watch::{self, EventType, WatchStream},
+    watch::{self, EventType, First, WatchStream},
 };
 
 /// The real server ends a watch after half an hour to an hour when the client names no limit.
@@ -55,15 +53,15 @@ fn check_options(call: &Call<'_>) -> Outcome<()> {
     let query = &call.info.query;
     let how = query.text("resourceVersionMatch");
     let cause = match query.choice("sendInitialEvents") {
-        Some(_) if how != "NotOlderThan" => Cause::forbidden(
+        Some(_) if how != "NotOlderThan" => forbidden_field(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         ),
-        Some(true) if !query.flag("allowWatchBookmarks") => Cause::forbidden(
+        Some(true) if !query.flag("allowWatchBookmarks") => forbidden_field(
             "sendInitialEvents",
             "sendInitialEvents requires allowWatchBookmarks",
         ),
-        None if !how.is_empty() => Cause::forbidden(
+        None if !how.is_empty() => forbidden_field(
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         ),
@@ -77,7 +75,7 @@ fn check_options(call: &Call<'_>) -> Outcome<()> {
     ))
 }
 
-fn first_events(state: &State, call: &Call<'_>, selection: &Selection) -> Outcome<VecDeque<Bytes>> {
+fn first_events(state: &State, call: &Call<'_>, selection: &Selection) -> Outcome<VecDeque<First>> {
     let query = &call.info.query;
     let from = match query.text("resourceVersion") {
         "" | "0" => None,
@@ -90,7 +88,8 @@ fn first_events(state: &State, call: &Call<'_>, selection: &Selection) -> Outcom
                 super::read::refuse_future(state, from)?;
             }
             let mut first = everything(state, call, selection);
-            first.push_back(watch::bookmark(&call.kind, state.store.version(), true));
+            let end = watch::bookmark(&call.kind, state.store.version(), true);
+            first.push_back(First::Line(end));
             Ok(first)
         }
         (None, Some(false)) => Ok(VecDeque::new()),
@@ -99,15 +98,12 @@ fn first_events(state: &State, call: &Call<'_>, selection: &Selection) -> Outcom
     }
 }
 
-fn everything(state: &State, call: &Call<'_>, selection: &Selection) -> VecDeque<Bytes> {
+fn everything(state: &State, call: &Call<'_>, selection: &Selection) -> VecDeque<First> {
     state
         .store
         .list(&call.kind.storage, &call.path.namespace)
         .filter(|(_, object)| selection.matches(object.value()))
-        .map(|(_, object)| {
-            let event = (EventType::Added, Arc::clone(object));
-            watch::line(&call.kind, &call.format, &event)
-        })
+        .map(|(_, object)| First::Event((EventType::Added, Arc::clone(object))))
         .collect()
 }
 
@@ -116,7 +112,7 @@ fn replay(
     call: &Call<'_>,
     selection: &Selection,
     from: u64,
-) -> Outcome<VecDeque<Bytes>> {
+) -> Outcome<VecDeque<First>> {
     let floor = state.store.floor(&call.kind.storage);
     if from < floor {
         return Err(Failure::expired(format!(
@@ -131,9 +127,5 @@ fn replay(
         .take_while(|change| change.version > from)
         .filter_map(|change| watch::seen(change, selection))
         .collect();
-    Ok(missed
-        .iter()
-        .rev()
-        .map(|event| watch::line(&call.kind, &call.format, event))
-        .collect())
+    Ok(missed.into_iter().rev().map(First::Event).collect())
 }

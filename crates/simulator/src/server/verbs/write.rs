@@ -4,33 +4,60 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::server::{
-    admission, crds,
-    failure::{Cause, Failure, Outcome},
-    kinds::{BuiltIn, Kind, Nature},
-    meta,
-    state::{Call, State},
-    store::{self, Object},
-    validate,
+use crate::{
+    apply::{self, Writer},
+    schema::FieldError,
+    server::{
+        admission, body, crds,
+        failure::{Failure, Outcome},
+        kinds::{BuiltIn, Kind, Nature},
+        meta,
+        state::{Call, State},
+        store::{self, Object},
+        validate,
+    },
 };
+
+/// What a client wants an object to be.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub(crate) value: Value,
+    pub(crate) owners: Owners,
+    pub(crate) dry_run: bool,
+}
+
+/// Who keeps the record of field owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// The server works it out from what changed.
+    Tracked,
+    /// An apply has written it.
+    Applied,
+}
 
 /// Reads the object in the body of a call.
 pub(crate) fn decode(call: &Call<'_>) -> Outcome<Value> {
-    let media = call.info.content_type.split(';').next().unwrap_or_default();
-    if !matches!(media.trim(), "" | "application/json" | "*/*") {
-        return Err(Failure::unsupported_media(&[
-            "application/json",
-            "application/yaml",
-            "application/vnd.kubernetes.protobuf",
-        ]));
+    typed(&call.kind, body::read(call)?)
+}
+
+/// Who writes, for the record of field owners.
+pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
+    Writer {
+        manager,
+        api_version: &call.kind.api_version,
+        kind: &call.kind.kind,
+        subresource: &call.path.subresource,
+        shape: call.kind.shape(),
+        now: call.now,
     }
-    let value: Value = serde_json::from_slice(call.body).map_err(|error| {
-        Failure::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error}",
-            call.kind.kind
-        ))
-    })?;
-    typed(&call.kind, value)
+}
+
+/// Records who set which field.
+pub(crate) fn track(call: &Call<'_>, old: Option<&Value>, value: &mut Value, owners: Owners) {
+    if owners == Owners::Tracked {
+        let manager = call.info.manager();
+        apply::track(old, value, &writer(call, &manager));
+    }
 }
 
 /// Checks that an object is of the kind it is sent to and takes its type off.
@@ -47,7 +74,7 @@ pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
     };
     let api_version = text(map.remove("apiVersion"));
     let sent = text(map.remove("kind"));
-    let expected = kind.api_version();
+    let expected = kind.api_version.clone();
     if sent.is_empty() && matches!(kind.nature, Nature::Custom(_)) {
         return Err(Failure::bad_request(format!(
             "Object 'Kind' is missing in '{value}'"
@@ -86,13 +113,13 @@ pub(crate) fn replace(
     state: &mut State,
     call: &Call<'_>,
     old: &Arc<Object>,
-    value: Value,
-    dry_run: bool,
+    proposal: Proposal,
 ) -> Outcome<Arc<Object>> {
     let kind = &call.kind;
-    let mut value = admission::normalize(call, value, Some(old.value()))?;
+    let mut value = admission::normalize(call, proposal.value)?;
     place(call, &mut value)?;
     check_version(call, old.value(), &value)?;
+    track(call, Some(old.value()), &mut value, proposal.owners);
     let status_only = call.path.subresource == "status";
     if kind.has_status {
         keep_other_part(kind, old.value(), &mut value, status_only);
@@ -103,11 +130,11 @@ pub(crate) fn replace(
         count_generation(kind, old.value(), &mut value);
     }
     validate::updated(kind, old.value(), &value, status_only)?;
-    take_ownership(call, Some(old.value()), &mut value)?;
+    apply::keep_times(old.value(), &mut value);
     if value == *old.value() {
         return Ok(Arc::clone(old));
     }
-    commit(state, call, value, dry_run)
+    commit(state, call, value, proposal.dry_run)
 }
 
 fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
@@ -130,7 +157,7 @@ fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
             &kind.group,
             &kind.plural,
             name,
-            &[Cause::invalid(
+            &[FieldError::invalid(
                 "metadata.resourceVersion",
                 &0.into(),
                 "must be specified for an update",
@@ -150,8 +177,10 @@ fn keep_other_part(kind: &Kind, old: &Value, new: &mut Value, status_only: bool)
     }
     let status = new.get("status").cloned();
     let metadata = new.get("metadata").cloned();
+    let owners = meta::at(new, &["metadata", "managedFields"]).cloned();
     let mut next = old.clone();
     meta::put(meta::as_map(&mut next), "status", status);
+    meta::set_meta(&mut next, "managedFields", owners);
     if let (Some(metadata), Nature::BuiltIn(which, _)) = (metadata, &kind.nature) {
         let labels = meta::at(old, &["metadata", "labels"]).cloned();
         let owners = meta::at(old, &["metadata", "ownerReferences"]).cloned();
@@ -201,16 +230,6 @@ fn count_generation(kind: &Kind, old: &Value, new: &mut Value) {
         let generation = meta::number(old, &["metadata", "generation"]).unwrap_or(0) + 1;
         meta::set_meta(new, "generation", Some(generation.into()));
     }
-}
-
-/// Records who set which field.
-pub(crate) fn take_ownership(
-    _call: &Call<'_>,
-    _old: Option<&Value>,
-    value: &mut Value,
-) -> Outcome<()> {
-    meta::set_meta(value, "managedFields", None);
-    Ok(())
 }
 
 /// Stores a state, or only says what it would be; an object on its way out whom nothing holds any

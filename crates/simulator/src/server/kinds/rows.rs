@@ -14,7 +14,7 @@ use k8s_openapi::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Kind, Nature, Normalize};
+use super::{Derived, Kind, Nature, Normalize, api_version};
 
 /// The built-in kinds by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -287,6 +287,7 @@ fn kind(row: Row) -> Kind {
     Kind {
         group: row.group.to_owned(),
         version: "v1".to_owned(),
+        api_version: api_version(row.group, "v1"),
         list_kind: format!("{name}List"),
         plural: row.plural.to_owned(),
         singular: name.to_lowercase(),
@@ -299,5 +300,6 @@ fn kind(row: Row) -> Kind {
         storage: format!("{}.{home}", row.plural).into(),
         nature: Nature::BuiltIn(row.which, row.normalize),
         kind: name,
+        derived: Derived::default(),
     }
 }

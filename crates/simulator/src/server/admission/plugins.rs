@@ -1,0 +1,300 @@
+//! What admission and preparation add to objects: tolerations, priorities, protection, addresses,
+//! first statuses.
+
+use serde_json::{Value, json};
+
+use super::pod;
+use crate::{
+    schema::FieldError,
+    server::{
+        failure::{Failure, Outcome},
+        kinds::{BuiltIn, Kind},
+        meta,
+        state::State,
+    },
+};
+
+/// The default admission plugins that touch new objects.
+pub(super) fn admit(state: &State, kind: &Kind, value: &mut Value) -> Outcome<()> {
+    match kind.built_in() {
+        Some(BuiltIn::Namespace) => {
+            meta::spec(value).insert("finalizers".into(), json!(["kubernetes"]));
+        }
+        Some(BuiltIn::Pod) => {
+            prioritize(state, kind, value)?;
+            pod::add_tolerations(value);
+        }
+        Some(BuiltIn::Node) => taint_new_node(value),
+        Some(BuiltIn::PersistentVolume) => add_finalizer(value, "kubernetes.io/pv-protection"),
+        Some(BuiltIn::PersistentVolumeClaim) => {
+            add_finalizer(value, "kubernetes.io/pvc-protection");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn add_finalizer(value: &mut Value, name: &str) {
+    let metadata = meta::metadata(value);
+    let list = metadata
+        .entry("finalizers")
+        .or_insert_with(|| Value::Array(Vec::new()));
+    if let Some(list) = list.as_array_mut()
+        && !list.iter().any(|f| f == name)
+    {
+        list.push(name.into());
+    }
+}
+
+/// A node is not ready until its kubelet says so.
+fn taint_new_node(value: &mut Value) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let spec = meta::spec(value);
+    let taints = spec
+        .entry("taints")
+        .or_insert_with(|| Value::Array(Vec::new()));
+    if let Some(taints) = taints.as_array_mut()
+        && !taints.iter().any(|taint| {
+            meta::text(taint, &["key"]) == NOT_READY
+                && meta::text(taint, &["effect"]) == "NoSchedule"
+        })
+    {
+        taints.push(json!({ "key": NOT_READY, "effect": "NoSchedule" }));
+    }
+}
+
+fn prioritize(state: &State, kind: &Kind, value: &mut Value) -> Outcome<()> {
+    let class = meta::text(value, &["spec", "priorityClassName"]).to_owned();
+    let storage = "priorityclasses.scheduling.k8s.io".into();
+    let found = if class.is_empty() {
+        state
+            .store
+            .list(&storage, "")
+            .map(|(_, class)| class)
+            .find(|class| class.value().get("globalDefault") == Some(&Value::Bool(true)))
+    } else {
+        state.store.get(&storage, &class)
+    };
+    if !class.is_empty() && found.is_none() {
+        return Err(Failure::forbidden(
+            kind,
+            meta::meta_text(value, "name"),
+            &format!("no PriorityClass with name {class} was found"),
+        ));
+    }
+    let (name, number, policy) = found.map_or((None, 0, "PreemptLowerPriority"), |class| {
+        let class = class.value();
+        let policy = meta::text(class, &["preemptionPolicy"]);
+        (
+            Some(meta::meta_text(class, "name").to_owned()),
+            meta::number(class, &["value"]).unwrap_or(0),
+            if policy.is_empty() {
+                "PreemptLowerPriority"
+            } else {
+                policy
+            },
+        )
+    });
+    let policy = Value::from(policy);
+    let spec = meta::spec(value);
+    if let Some(given) = spec.get("priority").and_then(Value::as_i64)
+        && given != number
+    {
+        return Err(Failure::forbidden(
+            kind,
+            "",
+            &format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {number} from the given PriorityClass name"
+            ),
+        ));
+    }
+    spec.insert("priority".into(), number.into());
+    meta::default_to(spec, "preemptionPolicy", policy);
+    if let Some(name) = name {
+        spec.insert("priorityClassName".into(), name.into());
+    }
+    Ok(())
+}
+
+/// What a kind sets on a new object, beyond its status.
+pub(crate) fn prepare_create(state: &mut State, kind: &Kind, value: &mut Value) -> Outcome<()> {
+    match kind.built_in() {
+        Some(BuiltIn::Namespace) => {
+            let name = meta::meta_text(value, "name").to_owned();
+            meta::map_at(meta::metadata(value), "labels")
+                .insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+        Some(BuiltIn::Job) => own_selector(value),
+        Some(BuiltIn::DaemonSet) => {
+            meta::map_at(meta::metadata(value), "annotations").insert(
+                "deprecated.daemonset.template.generation".into(),
+                "1".into(),
+            );
+        }
+        Some(BuiltIn::Service) => give_address(state, kind, value)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A job selects its pods by its own UID.
+fn own_selector(value: &mut Value) {
+    if meta::at(value, &["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
+        return;
+    }
+    let uid = meta::meta_text(value, "uid").to_owned();
+    let name = meta::meta_text(value, "name").to_owned();
+    let spec = meta::spec(value);
+    // The default was only there to tell the two cases apart.
+    spec.remove("manualSelector");
+    let template = meta::map_at(spec, "template");
+    let labels = meta::map_at(meta::map_at(template, "metadata"), "labels");
+    for (key, label) in [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ] {
+        labels.insert(key.into(), label.clone().into());
+    }
+    let selector = meta::map_at(spec, "selector");
+    meta::map_at(selector, "matchLabels")
+        .insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+}
+
+/// A service gets an address of the service network, counted up.
+fn give_address(state: &mut State, kind: &Kind, value: &mut Value) -> Outcome<()> {
+    let spec = meta::spec(value);
+    if spec.get("type") == Some(&json!("ExternalName")) {
+        return Ok(());
+    }
+    let given = spec.get("clusterIP").and_then(Value::as_str).unwrap_or("");
+    let address = match given {
+        "" => state.next_address(),
+        given => given.to_owned(),
+    };
+    if address != "None" && address.parse::<std::net::IpAddr>().is_err() {
+        let name = meta::meta_text(value, "name").to_owned();
+        return Err(Failure::invalid(
+            kind,
+            &name,
+            &[FieldError::invalid(
+                "spec.clusterIPs[0]",
+                &address.into(),
+                "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            )],
+        ));
+    }
+    meta::default_to(spec, "clusterIPs", json!([address]));
+    spec.insert("clusterIP".into(), address.into());
+    meta::default_to(spec, "ipFamilies", json!(["IPv4"]));
+    meta::default_to(spec, "ipFamilyPolicy", "SingleStack");
+    Ok(())
+}
+
+/// The status a new object starts with, whatever the client sent.
+pub(crate) fn first_status(kind: &Kind, value: &mut Value) {
+    let status = match kind.built_in() {
+        Some(BuiltIn::Namespace) => json!({ "phase": "Active" }),
+        Some(BuiltIn::Pod) => json!({ "phase": "Pending", "qosClass": pod::quality(value) }),
+        Some(BuiltIn::CustomResourceDefinition) => {
+            let now = meta::meta_text(value, "creationTimestamp").to_owned();
+            super::accept_definition(value, &now);
+            return;
+        }
+        // A Node may bring its status along: kubelets register that way.
+        Some(BuiltIn::Node) => return node_status(value),
+        Some(BuiltIn::Service) => json!({ "loadBalancer": {} }),
+        Some(BuiltIn::PersistentVolume | BuiltIn::PersistentVolumeClaim) => {
+            json!({ "phase": "Pending" })
+        }
+        Some(BuiltIn::ReplicaSet) => json!({ "replicas": 0 }),
+        Some(BuiltIn::StatefulSet) => json!({ "replicas": 0, "availableReplicas": 0 }),
+        Some(BuiltIn::DaemonSet) => json!({
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }),
+        Some(BuiltIn::PodDisruptionBudget) => json!({
+            "disruptionsAllowed": 0,
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "expectedPods": 0,
+        }),
+        Some(BuiltIn::VolumeAttachment) => json!({ "attached": false }),
+        Some(_) => json!({}),
+        None => {
+            meta::put(meta::as_map(value), "status", None);
+            return;
+        }
+    };
+    meta::put(meta::as_map(value), "status", Some(status));
+}
+
+/// Fields of a node's status that are always written.
+fn node_status(value: &mut Value) {
+    let status = meta::map_at(meta::as_map(value), "status");
+    let endpoint = meta::map_at(meta::map_at(status, "daemonEndpoints"), "kubeletEndpoint");
+    meta::default_to(endpoint, "Port", 0);
+    let info = meta::map_at(status, "nodeInfo");
+    for key in [
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ] {
+        meta::default_to(info, key, "");
+    }
+}
+
+/// What an update may not touch, put back; what follows from it, set.
+pub(crate) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_only: bool) {
+    if status_only {
+        if kind.is(BuiltIn::Node) {
+            node_status(new);
+        }
+        return;
+    }
+    match kind.built_in() {
+        Some(BuiltIn::Namespace) => {
+            let kept = meta::at(old, &["spec", "finalizers"]).cloned();
+            meta::put(meta::spec(new), "finalizers", kept);
+        }
+        Some(BuiltIn::Service) => {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if let Some(kept) = meta::at(old, &["spec", key]) {
+                    meta::default_to(meta::spec(new), key, kept.clone());
+                }
+            }
+        }
+        Some(BuiltIn::Job) => {
+            if meta::at(new, &["spec", "manualSelector"]) == Some(&Value::Bool(false)) {
+                meta::spec(new).remove("manualSelector");
+            }
+            if let Some(kept) = meta::at(old, &["spec", "selector"]) {
+                meta::default_to(meta::spec(new), "selector", kept.clone());
+            }
+        }
+        Some(BuiltIn::DaemonSet) => count_template(old, new),
+        _ => {}
+    }
+}
+
+/// The generation of a daemon set's template lives on in an annotation.
+fn count_template(old: &Value, new: &mut Value) {
+    const KEY: &str = "deprecated.daemonset.template.generation";
+    let count: i64 = meta::text(old, &["metadata", "annotations", KEY])
+        .parse()
+        .unwrap_or(0);
+    let template = ["spec", "template"];
+    let changed = meta::at(old, &template) != meta::at(new, &template);
+    let next = if changed { count + 1 } else { count };
+    meta::map_at(meta::metadata(new), "annotations").insert(KEY.into(), next.to_string().into());
+}
