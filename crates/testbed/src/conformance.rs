@@ -10,6 +10,7 @@ use crate::{ControlPlane, Options};
 
 mod accepted;
 mod compare;
+mod examples;
 mod fixed;
 mod normalise;
 mod random;

@@ -3,7 +3,9 @@
 //! Owns the list and nothing else: each command is a module of its own with an `Arguments` and a
 //! `run`. Each prints its figure as its last line and exits non-zero when it falls short.
 
+mod conformance;
 mod crds;
+mod testbed;
 mod tidy;
 
 use std::process::ExitCode;
@@ -21,6 +23,10 @@ struct Arguments {
 enum Command {
     /// Write deploy/crds and docs/reference.md from the kinds
     Crds(crds::Arguments),
+    /// Build, start or stop the real control plane of the tests
+    Testbed(testbed::Arguments),
+    /// Send the same requests to the embedded cluster and to the real API server
+    Conformance(conformance::Arguments),
     /// Check the rules that neither the compiler nor clippy can check
     Tidy(tidy::Arguments),
 }
@@ -28,6 +34,8 @@ enum Command {
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
         Command::Crds(arguments) => crds::run(&arguments),
+        Command::Testbed(arguments) => testbed::run(&arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
     }
 }

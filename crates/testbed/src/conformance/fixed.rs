@@ -5,6 +5,7 @@
 use anyhow::Result;
 use serde_json::Value;
 
+use super::examples;
 use super::script::{Sequence, parse};
 
 const FILES: &[(&str, &str)] = &[
@@ -17,6 +18,7 @@ const FILES: &[(&str, &str)] = &[
     ("watch", include_str!("../../conformance/watch.txt")),
     ("pods", include_str!("../../conformance/pods.txt")),
     ("workloads", include_str!("../../conformance/workloads.txt")),
+    ("kinds", include_str!("../../conformance/kinds.txt")),
     ("custom", include_str!("../../conformance/custom.txt")),
     ("tables", include_str!("../../conformance/tables.txt")),
     ("bad", include_str!("../../conformance/bad.txt")),
@@ -35,6 +37,7 @@ pub(crate) fn sequences() -> Result<Vec<Sequence>> {
     for (name, text) in FILES {
         all.extend(parse(text, name)?);
     }
+    all.extend(examples::sequences()?);
     Ok(all)
 }
 

@@ -1,0 +1,56 @@
+//! `cargo xtask testbed build|up|down`: the real control plane of the tests.
+//!
+//! Owns the way into the `testbed` binary, which does the work: this index stays quick to build.
+
+use std::ffi::OsStr;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+
+/// What to do with the control plane.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Copy, clap::Subcommand)]
+enum Action {
+    /// Build the pinned binaries into the cache folder, if they are not there
+    Build,
+    /// Start a control plane that stays until `down`, and print its kubeconfig
+    Up,
+    /// Stop it
+    Down,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let action = match arguments.action {
+        Action::Build => "build",
+        Action::Up => "up",
+        Action::Down => "down",
+    };
+    call([action])
+}
+
+/// Runs the `testbed` binary with these words; its ending is ours.
+pub(crate) fn call(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<ExitCode> {
+    let status = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "shipshape-testbed",
+            "--bin",
+            "testbed",
+            "--",
+        ])
+        .args(words)
+        .status()
+        .context("starting cargo")?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
