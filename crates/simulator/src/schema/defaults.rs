@@ -9,8 +9,25 @@ use super::node::{Additional, Node};
 
 /// Drops nulls that are not values, then fills in defaults, from the top down.
 pub(crate) fn fill(object: &mut Value, root: &Node) {
+    make_whole(object);
     drop_nulls(object, Some(root));
     apply(object, root);
+}
+
+/// The API server writes `1.0` as `1`, so that is what the next reader gets.
+fn make_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let text = number.to_string();
+            let whole = text.strip_suffix(".0").and_then(|text| text.parse().ok());
+            if let Some(whole) = whole {
+                *value = Value::Number(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// A null for a field that is not nullable counts as left out; where a default exists it is left

@@ -107,7 +107,13 @@ impl FieldError {
         Self::of_value(FieldErrorKind::NotSupported, field, value, &detail)
     }
 
-    fn with_text(kind: FieldErrorKind, field: &str, value: Option<&str>, detail: &str) -> Self {
+    /// An error with the value as it shall be shown, if at all.
+    pub(crate) fn with_text(
+        kind: FieldErrorKind,
+        field: &str,
+        value: Option<&str>,
+        detail: &str,
+    ) -> Self {
         let mut message = kind.title().to_owned();
         for part in value
             .into_iter()

@@ -12,6 +12,14 @@ pub(crate) fn check(limits: &Limits, number: &Number, path: &str, errors: &mut V
     let Some(value) = number.as_f64() else {
         return;
     };
+    // The API server holds whole numbers against whole bounds.
+    let bound = |limit: f64| {
+        if number.is_f64() {
+            limit
+        } else {
+            limit.trunc()
+        }
+    };
     let mut complain = |text: String| {
         let detail = format!("{path} in body should be {text}");
         errors.push(FieldError::invalid(
@@ -20,13 +28,14 @@ pub(crate) fn check(limits: &Limits, number: &Number, path: &str, errors: &mut V
             &detail,
         ));
     };
-    if let Some(factor) = limits.multiple_of {
+    if let Some(factor) = limits.multiple_of.map(bound) {
         let quotient = value / factor;
         if factor > 0.0 && quotient.fract() != 0.0 {
             complain(format!("a multiple of {factor}"));
         }
     }
     if let Some((min, exclusive)) = limits.minimum {
+        let min = bound(min);
         if exclusive && value <= min {
             complain(format!("greater than {min}"));
         } else if !exclusive && value < min {
@@ -34,6 +43,7 @@ pub(crate) fn check(limits: &Limits, number: &Number, path: &str, errors: &mut V
         }
     }
     if let Some((max, exclusive)) = limits.maximum {
+        let max = bound(max);
         if exclusive && value >= max {
             complain(format!("less than {max}"));
         } else if !exclusive && value > max {

@@ -19,6 +19,13 @@ pub(crate) fn prune_object(object: &mut Value, root: &Node) -> Vec<String> {
     pruning.unknown
 }
 
+/// As `prune_object`, for a value inside of an object.
+pub(crate) fn prune_value(value: &mut Value, node: &Node) -> Vec<String> {
+    let mut pruning = Pruning::default();
+    pruning.value(value, Some(node), false, "");
+    pruning.unknown
+}
+
 #[derive(Default)]
 struct Pruning {
     unknown: Vec<String>,

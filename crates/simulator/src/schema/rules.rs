@@ -82,10 +82,9 @@ impl Rule {
         }
     }
 
-    /// Why the rule does not compile, if so: its text and the compiler's words.
-    pub(crate) fn fault(&self) -> Option<(&str, &str)> {
-        let error = self.program.as_ref().err()?;
-        Some((&self.source.rule, error))
+    /// Why the rule does not compile, if so.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
     }
 
     fn label(&self) -> &str {
@@ -230,7 +229,10 @@ fn run_rule(
         Ok(CelValue::Bool(true)) => None,
         Ok(CelValue::Bool(false)) => Some(failure(rule, scope, node, value, path)),
         Ok(_) => Some(typed("rule did not evaluate to a boolean")),
-        Err(error) => Some(typed(&format!("{error} evaluating rule: {}", rule.label()))),
+        Err(error) => {
+            let error = error.to_string().replacen("No such key", "no such key", 1);
+            Some(typed(&format!("{error} evaluating rule: {}", rule.label())))
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 //! Owns the rules of structural schemas. Must not look at objects. Called when a CRD is created or
 //! changed, on the schema as it was sent.
 
+mod lists;
+mod rules;
+
 use serde_json::Value;
 
 use super::field_error::{FieldError, FieldErrorKind};
@@ -25,7 +28,7 @@ pub fn check_crd(crd: &Value) -> Vec<FieldError> {
     for (index, version) in versions.iter().enumerate() {
         if schema_of(version).is_none() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            errors.push(FieldError::required(&field, "schemas are required"));
+            errors.push(FieldError::required(&field, ""));
         }
     }
     if !errors.is_empty() {
@@ -54,6 +57,10 @@ pub fn check_schema(schema: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn check_part(schema: &Value, level: Level, field: &str, errors: &mut Vec<FieldError>) {
+    if schema.get("$ref").is_some() {
+        errors.push(forbidden(&format!("{field}.$ref"), "$ref is not supported"));
+        return;
+    }
     let type_name = text(schema, "type");
     if type_name == "array" && schema.get("items").is_none() {
         errors.push(FieldError::required(
@@ -67,7 +74,8 @@ fn check_part(schema: &Value, level: Level, field: &str, errors: &mut Vec<FieldE
     check_metadata(schema, level, field, errors);
     check_pattern(schema, field, errors);
     check_nested(schema, field, errors);
-    check_rules(schema, field, errors);
+    rules::check(schema, field, errors);
+    lists::check(schema, field, errors);
     check_default(schema, field, errors);
     if let Some(items) = schema.get("items") {
         check_part(items, Level::Item, &format!("{field}.items"), errors);
@@ -145,17 +153,11 @@ fn check_extensions(schema: &Value, field: &str, errors: &mut Vec<FieldError>) {
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(forbidden(&format!("{field}.uniqueItems"), detail));
     }
-    if schema.get("$ref").is_some() {
-        errors.push(forbidden(&format!("{field}.$ref"), "$ref is not supported"));
-    }
-    let is_map = text(schema, "x-kubernetes-list-type") == "map";
-    let keys = schema
-        .get("x-kubernetes-list-map-keys")
-        .and_then(Value::as_array);
-    let keys_field = format!("{field}.x-kubernetes-list-map-keys");
-    if is_map && keys.is_none_or(Vec::is_empty) {
-        let detail = "must not be empty if x-kubernetes-list-type is map";
-        errors.push(FieldError::required(&keys_field, detail));
+    let embedded = flag(schema, "x-kubernetes-embedded-resource");
+    let preserving = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    if embedded && !preserving && members(schema).next().is_none() {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        errors.push(FieldError::required(&format!("{field}.properties"), detail));
     }
 }
 
@@ -175,15 +177,8 @@ fn check_additional(schema: &Value, level: Level, field: &str, errors: &mut Vec<
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(forbidden(&below, detail));
     }
-    match additional {
-        Value::Bool(false) => {
-            errors.push(forbidden(
-                &below,
-                "additionalProperties cannot be set to false",
-            ));
-        }
-        Value::Bool(true) => {}
-        part => check_part(part, Level::Field, &below, errors),
+    if additional.is_object() {
+        check_part(additional, Level::Field, &below, errors);
     }
 }
 
@@ -285,24 +280,20 @@ fn check_branch(branch: &Value, field: &str, errors: &mut Vec<FieldError>) {
     check_nested(branch, field, errors);
 }
 
-fn check_rules(schema: &Value, field: &str, errors: &mut Vec<FieldError>) {
-    for (index, rule) in super::rules::Rule::read_all(schema).iter().enumerate() {
-        if let Some((source, error)) = rule.fault() {
-            errors.push(FieldError::invalid(
-                &format!("{field}.x-kubernetes-validations[{index}].rule"),
-                &Value::from(source),
-                &format!("compilation failed: {error}"),
-            ));
-        }
-    }
-}
-
 /// A default must itself be a value of the schema.
 fn check_default(schema: &Value, field: &str, errors: &mut Vec<FieldError>) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else {
         return;
     };
     let node = Node::read(schema, &NoDefinitions);
+    let mut known = default.clone();
+    if !super::prune::prune_value(&mut known, &node).is_empty() {
+        errors.push(FieldError::invalid(
+            &format!("{field}.default"),
+            default,
+            "must not have unknown fields",
+        ));
+    }
     for error in super::validate::check(&node, default, None) {
         let below = match error.field.as_str() {
             "<nil>" => format!("{field}.default"),

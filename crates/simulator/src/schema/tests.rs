@@ -372,7 +372,7 @@ fn schema_that_is_not_structural_is_refused() {
         ),
         (
             json!({"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-validations": [{"rule": "self.("}]}}}),
-            "s.properties[a].x-kubernetes-validations[0].rule: Invalid value: \"self.(\": compilation failed",
+            "s.properties[a].x-kubernetes-validations[0].rule: Invalid value: {\"Rule\":\"self.(\",\"Message\":\"\"",
         ),
         (
             json!({"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}}),
