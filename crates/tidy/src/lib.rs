@@ -6,7 +6,6 @@
 mod arrow;
 mod cargo;
 pub mod generated;
-mod packages;
 mod sources;
 
 use std::fmt;
@@ -45,8 +44,6 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Files looked at.
     pub files: usize,
-    /// Packages looked at, those of others included.
-    pub packages: usize,
 }
 
 /// Why the repository could not be looked at.
@@ -86,9 +83,6 @@ pub fn check(root: &Path) -> Result<Report, Error> {
     }
     report.findings.extend(generated::stale(root)?);
     report.findings.extend(arrow::check(root)?);
-    let (packages, findings) = packages::check(root)?;
-    report.packages = packages;
-    report.findings.extend(findings);
     report.findings.sort();
     Ok(report)
 }

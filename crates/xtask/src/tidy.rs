@@ -15,10 +15,7 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
         println!("{finding}");
     }
     let found = report.findings.len();
-    println!(
-        "tidy: {found} findings in {} files, {} packages",
-        report.files, report.packages
-    );
+    println!("tidy: {found} findings in {} files", report.files);
     Ok(if found == 0 {
         ExitCode::SUCCESS
     } else {
