@@ -13,13 +13,15 @@ mod entries;
 mod fields;
 mod merge;
 mod prune;
+#[cfg(test)]
+mod tests;
 pub mod types;
 
 pub use types::KindShape;
 
 use self::{
     compare::{compare, strip},
-    entries::{Entry, Operation},
+    entries::{Entry, Given, Operation},
     fields::FieldSet,
 };
 
@@ -128,8 +130,8 @@ impl Writer<'_> {
         }
     }
 
-    fn time(&self) -> Option<String> {
-        Some(self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    fn time(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
@@ -139,7 +141,6 @@ impl Writer<'_> {
 pub fn track(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let known = known_entries(live, new, writer);
     if known.is_empty() && live.is_some() {
-        entries::clear(new);
         return;
     }
     let old = live.unwrap_or(&writer.shape.empty);
@@ -147,14 +148,15 @@ pub fn track(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     entries::write(new, entries::cap(owned));
 }
 
-/// The entries that a write starts from: a writer of the main resource may edit them.
-fn known_entries(live: Option<&Value>, new: &Value, writer: &Writer<'_>) -> Vec<Entry> {
+/// The entries that a write starts from, taken off the new object: a writer of the main resource
+/// may edit them, but a client that does not know them does not erase them.
+fn known_entries(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) -> Vec<Entry> {
+    let given = entries::take(new);
     if writer.subresource.is_empty() {
-        if entries::is_reset(new) {
-            return Vec::new();
-        }
-        if let Some(given) = entries::read(new).filter(|given| !given.is_empty()) {
-            return given;
+        match given {
+            Given::Reset => return Vec::new(),
+            Given::Entries(given) => return given,
+            Given::Nothing => {}
         }
     }
     live.and_then(entries::read).unwrap_or_default()
@@ -182,7 +184,7 @@ fn update_entries(
     own.lose(&changed.removed);
     if !taken.is_empty() {
         own.gain(&taken);
-        own.time = writer.time();
+        own.time = Some(writer.time());
     }
     known.push(own);
     known.retain(|entry| !entry.is_empty());
@@ -219,10 +221,14 @@ pub fn apply(
         last = FieldSet::read(&before.fields);
         own.time = before.time;
     }
-    let mut set = prune::fields_of(shape, applied);
+    let mut wanted = applied.clone();
+    if live.is_some() {
+        keep_type(&bare, &mut wanted);
+    }
+    let mut set = prune::fields_of(shape, &wanted);
     strip(shape, writer.subresource, &mut set);
 
-    let mut new = merge::merged(&shape.types, shape.root, Some(&bare), Some(applied));
+    let mut new = merge::merged(&shape.types, shape.root, Some(&bare), Some(&wanted));
     if !last.is_empty() {
         let mut owned = set.clone();
         for entry in &known {
@@ -232,7 +238,7 @@ pub fn apply(
     }
     take_over(&bare, &new, &mut known, writer, on_conflict)?;
     if new != bare {
-        own.time = writer.time();
+        own.time = Some(writer.time());
     }
     own.fields = set.write();
     known.push(own);
@@ -244,11 +250,20 @@ pub fn apply(
     Ok(new)
 }
 
+/// Stores may keep objects without their type, and a configuration must not add it.
+fn keep_type(old: &Value, wanted: &mut Value) {
+    if let Some(fields) = wanted.as_object_mut() {
+        fields.retain(|name, _| {
+            !matches!(name.as_str(), "apiVersion" | "kind") || old.get(name).is_some()
+        });
+    }
+}
+
 /// Takes from the others what the apply changes, unless it must not.
 fn take_over(
     old: &Value,
     new: &Value,
-    others: &mut Vec<Entry>,
+    others: &mut [Entry],
     writer: &Writer<'_>,
     on_conflict: OnConflict,
 ) -> Result<(), ApplyError> {
@@ -292,13 +307,17 @@ fn drop_nulls(value: &mut Value) {
             fields.values_mut().for_each(drop_nulls);
         }
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
 /// Takes back the times of a write that turned out to change nothing, so that it is none. To be
 /// called last, on the object as it would be stored.
 pub fn keep_times(live: &Value, new: &mut Value) {
+    let owners = "/metadata/managedFields";
+    if live.pointer(owners) == new.pointer(owners) {
+        return;
+    }
     let (Some(before), Some(after)) = (entries::read(live), entries::read(new)) else {
         return;
     };
@@ -307,10 +326,7 @@ pub fn keep_times(live: &Value, new: &mut Value) {
         timeless.time.clone_from(&a.time);
         *a == timeless
     };
-    if before == after
-        || before.len() != after.len()
-        || !before.iter().zip(&after).all(|(a, b)| is_same(a, b))
-    {
+    if before.len() != after.len() || !before.iter().zip(&after).all(|(a, b)| is_same(a, b)) {
         return;
     }
     let mut bare = (live.clone(), new.clone());

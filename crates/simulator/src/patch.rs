@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::apply::KindShape;
 
 mod strategic;
+#[cfg(test)]
+mod tests;
 
 /// Most operations in one JSON patch.
 const MOST_OPERATIONS: usize = 10_000;
@@ -93,7 +95,7 @@ pub fn patched(
         PatchType::Json => by_operations(live, body),
         PatchType::Merge => by_merge(live, body),
         PatchType::Strategic => {
-            let patch = document(body)?;
+            let patch = document(body).map_err(PatchError::BadRequest)?;
             strategic::patched(&shape.types, shape.root, live, patch)
         }
         PatchType::Apply => Err(PatchError::Internal(
@@ -102,36 +104,44 @@ pub fn patched(
     }
 }
 
-fn document(body: &[u8]) -> Result<Value, PatchError> {
-    let read: Value = serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
+/// Reads a JSON object; what keeps it from being one is said in the words of the real server.
+fn document(body: &[u8]) -> Result<Value, String> {
+    let read: Value = serde_json::from_slice(body).map_err(|err| err.to_string())?;
     if read.is_object() {
         Ok(read)
     } else {
-        Err(undecodable(&format!(
-            "a JSON {} is no JSON object",
-            sort_of(&read)
-        )))
+        Err(misfit(&read, "map[string]interface {}"))
     }
 }
 
-fn undecodable(why: &str) -> PatchError {
-    PatchError::BadRequest(format!("error decoding patch: {why}"))
-}
-
-fn sort_of(value: &Value) -> &'static str {
-    match value {
+fn misfit(value: &Value, wanted: &str) -> String {
+    let sort = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
+    };
+    format!("json: cannot unmarshal {sort} into Go value of type {wanted}")
+}
+
+fn undecodable(why: &str) -> PatchError {
+    PatchError::BadRequest(format!("error decoding patch: {why}"))
 }
 
 fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
+    let read: Value = serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
+    let Some(operations) = read.as_array() else {
+        return Err(undecodable(&misfit(&read, "[]handlers.jsonPatchOp")));
+    };
+    if let Some(odd) = operations.iter().find(|operation| !operation.is_object()) {
+        return Err(undecodable(&misfit(odd, "handlers.jsonPatchOp")));
+    }
+    // An operation that makes no sense counts as one that does not fit the object.
+    let unfit = |why: String| PatchError::Unprocessable(why);
     let patch: json_patch::Patch =
-        serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
+        serde_json::from_value(read).map_err(|err| unfit(err.to_string()))?;
     if patch.0.len() > MOST_OPERATIONS {
         return Err(PatchError::TooLarge(format!(
             "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
@@ -139,13 +149,12 @@ fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
         )));
     }
     let mut out = live.clone();
-    json_patch::patch(&mut out, &patch)
-        .map_err(|err| PatchError::Unprocessable(err.to_string()))?;
+    json_patch::patch(&mut out, &patch).map_err(|err| unfit(err.to_string()))?;
     Ok(out)
 }
 
 fn by_merge(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
-    let patch = document(body)?;
+    let patch = document(body).map_err(|why| undecodable(&why))?;
     let mut out = live.clone();
     json_patch::merge(&mut out, &patch);
     Ok(out)

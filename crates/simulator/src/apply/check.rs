@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     ApplyError, Writer, fields,
-    types::{Layout, Membership, TypeId, Types, item_name},
+    types::{Layout, TypeId, Types, item_name},
 };
 
 /// Refuses a configuration of another kind, with owners of its own, or unfit for its schema.
@@ -38,7 +38,6 @@ pub(super) fn configuration(applied: &Value, writer: &Writer<'_>) -> Result<(), 
     }
     let mut search = Search {
         types: &writer.shape.types,
-        is_core: writer.shape.is_core,
         path: Vec::new(),
         faults: Vec::new(),
     };
@@ -77,7 +76,6 @@ fn refuse(faults: &[String], applied: &Value, writer: &Writer<'_>) -> Result<(),
 
 struct Search<'a> {
     types: &'a Types,
-    is_core: bool,
     path: Vec<String>,
     faults: Vec<String>,
 }
@@ -114,14 +112,12 @@ impl Search<'_> {
         }
     }
 
-    /// The table of core types does not list scalars, so only custom ones can tell a stranger.
     fn member(&mut self, id: TypeId, name: &str, member: &Value) {
-        let (of, membership) = self.types.field(id, name);
-        let is_complete = !self.is_core && self.path.first().is_none_or(|top| top != "f:metadata");
-        if is_complete && membership == Membership::Named && !self.types.is_declared(id, name) {
+        if !self.types.is_declared(id, name) {
             self.fault("field not declared in schema");
             return;
         }
+        let (of, _) = self.types.field(id, name);
         self.visit(of, member);
     }
 

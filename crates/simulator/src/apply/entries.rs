@@ -60,7 +60,7 @@ impl Entry {
 
     /// Whether it owns nothing any more.
     pub(super) fn is_empty(&self) -> bool {
-        FieldSet::read(&self.fields).is_empty()
+        self.fields.as_object().is_none_or(Map::is_empty)
     }
 
     /// Takes fields away.
@@ -81,7 +81,8 @@ impl Entry {
         }
     }
 
-    fn read(wire: &Value) -> Option<Self> {
+    fn read(mut wire: Value) -> Option<Self> {
+        let fields = wire.get_mut("fieldsV1").map(Value::take);
         let text = |name: &str| wire.get(name).and_then(Value::as_str);
         let operation = match text("operation")? {
             "Apply" => Operation::Apply,
@@ -97,7 +98,7 @@ impl Entry {
             api_version: text("apiVersion").filter(|v| !v.is_empty())?.to_owned(),
             subresource: text("subresource").unwrap_or_default().to_owned(),
             time: text("time").map(str::to_owned),
-            fields: wire.get("fieldsV1").cloned().unwrap_or_else(|| json!({})),
+            fields: fields.unwrap_or_else(|| json!({})),
         })
     }
 
@@ -122,24 +123,37 @@ impl Entry {
 pub(super) fn read(object: &Value) -> Option<Vec<Entry>> {
     match object.pointer("/metadata/managedFields") {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(list)) => list.iter().map(Entry::read).collect(),
+        Some(Value::Array(list)) => list.iter().cloned().map(Entry::read).collect(),
         Some(_) => None,
     }
 }
 
-/// Whether the writer asks to forget all owners: an empty list, or one empty entry.
-pub(super) fn is_reset(object: &Value) -> bool {
-    match object
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-    {
-        Some(list) => match list.as_slice() {
-            [] => true,
-            [only] => only.as_object().is_some_and(Map::is_empty),
-            _ => false,
-        },
-        None => false,
+/// What a writer says about the entries.
+pub(super) enum Given {
+    /// Nothing, or nothing that can be read.
+    Nothing,
+    /// That all owners be forgotten: an empty list, or one empty entry.
+    Reset,
+    /// These.
+    Entries(Vec<Entry>),
+}
+
+/// Takes the entries off a new object and says what they are.
+pub(super) fn take(object: &mut Value) -> Given {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(Value::Array(list)) = metadata.and_then(|m| m.remove("managedFields")) else {
+        return Given::Nothing;
+    };
+    let is_reset = match list.as_slice() {
+        [] => true,
+        [only] => only.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    };
+    if is_reset {
+        return Given::Reset;
     }
+    let entries: Option<Vec<Entry>> = list.into_iter().map(Entry::read).collect();
+    entries.map_or(Given::Nothing, Given::Entries)
 }
 
 /// Takes the entries off an object.

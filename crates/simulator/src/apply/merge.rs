@@ -34,7 +34,8 @@ fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty(),
         Value::Array(list) => list.is_empty(),
-        _ => value.is_null(),
+        Value::Null => true,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

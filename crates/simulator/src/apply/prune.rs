@@ -120,7 +120,8 @@ fn removed(types: &Types, id: TypeId, value: &Value, set: &FieldSet) -> Value {
     }
 }
 
-/// What remains of a part; nothing when it is a member, or when all of its own parts are gone.
+/// What remains of a part; nothing when it is a member. A part that lost all of its own parts is
+/// left as a null, as the real server does: kinds that are compiled in drop it, schemas refuse it.
 fn kept(types: &Types, id: TypeId, value: &Value, below: Option<&FieldSet>) -> Option<Value> {
     let Some(below) = below else {
         return Some(value.clone());
@@ -131,5 +132,5 @@ fn kept(types: &Types, id: TypeId, value: &Value, below: Option<&FieldSet>) -> O
     let left = removed(types, id, value, below);
     let is_hollow =
         left.as_object().is_some_and(Map::is_empty) || left.as_array().is_some_and(Vec::is_empty);
-    (!is_hollow).then_some(left)
+    Some(if is_hollow { Value::Null } else { left })
 }

@@ -58,11 +58,11 @@ pub enum Shape {
     Leaf,
     /// Unknown: the value itself says.
     Any,
-    /// Named fields. `rest` is the type of undeclared ones; without it they are scalars.
+    /// Named fields, and those that the schema leaves to the writer.
     Struct {
         /// The declared fields.
         fields: BTreeMap<String, TypeId>,
-        /// The type of a field that is not declared.
+        /// The type of a field that is not declared; without it there is none.
         rest: Option<TypeId>,
     },
     /// Free keys, one type.

@@ -97,7 +97,7 @@ fn list_merged(
 ) -> Result<Vec<Value>, PatchError> {
     match types.list_patch(id) {
         ListPatch::Replace => Ok(patch),
-        ListPatch::Merge => lists::scalars(live, patch),
+        ListPatch::Merge => lists::scalars(&live, &patch),
         ListPatch::MergeBy(key) => lists::Keyed {
             types,
             item: types.item(id),
@@ -204,6 +204,8 @@ fn without_directives(value: Value) -> Option<Value> {
         Value::Array(items) => Some(Value::Array(
             items.into_iter().filter_map(without_directives).collect(),
         )),
-        scalar => Some(scalar),
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            Some(scalar)
+        }
     }
 }

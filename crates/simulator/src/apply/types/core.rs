@@ -28,7 +28,7 @@ struct Table {
 
 fn table() -> &'static Table {
     static PARSED: OnceLock<Table> = OnceLock::new();
-    PARSED.get_or_init(|| Reader::read(TABLE))
+    PARSED.get_or_init(|| Reader::read(TABLE, |_| true))
 }
 
 /// The shape of one kind of the table.
@@ -48,9 +48,12 @@ pub(super) fn shape(api_version: &str, kind: &str) -> Option<KindShape> {
     })
 }
 
-/// All types of the table and the one of `ObjectMeta`, for custom kinds to build on.
+/// The types that every object is made of and the one of its metadata, for custom kinds to build
+/// on.
 pub(super) fn with_metadata() -> (Types, TypeId) {
-    let table = table();
+    static PARSED: OnceLock<Table> = OnceLock::new();
+    let few = ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry"];
+    let table = PARSED.get_or_init(|| Reader::read(TABLE, |name| few.contains(&name)));
     let metadata = table.by_name.get("ObjectMeta").copied().unwrap_or(LEAF);
     (Types::clone(&table.types), metadata)
 }
@@ -63,7 +66,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(text: &'static str) -> Table {
+    /// Reads the kinds and those types whose names are wanted.
+    fn read(text: &'static str, is_wanted: impl Fn(&str) -> bool) -> Table {
         let mut table = Self {
             types: Types::new(),
             kinds: Vec::new(),
@@ -71,11 +75,16 @@ impl Reader {
         };
         let mut current = LEAF;
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            if let Some(row) = line.strip_prefix("kind ") {
+            if let Some(row) = line.strip_prefix("type ") {
+                let (name, flag) = row.split_once(' ').unwrap_or((row, ""));
+                current = if is_wanted(name) {
+                    table.open_type(name, flag)
+                } else {
+                    LEAF
+                };
+            } else if let Some(row) = line.strip_prefix("kind ") {
                 table.add_kind(row);
-            } else if let Some(row) = line.strip_prefix("type ") {
-                current = table.open_type(row);
-            } else {
+            } else if current != LEAF {
                 table.add_field(current, line.trim_start());
             }
         }
@@ -117,8 +126,7 @@ impl Reader {
         });
     }
 
-    fn open_type(&mut self, row: &'static str) -> TypeId {
-        let (name, flag) = row.split_once(' ').unwrap_or((row, ""));
+    fn open_type(&mut self, name: &'static str, flag: &str) -> TypeId {
         let id = self.named(name);
         if let Some(opened) = self.types.all.get_mut(id) {
             opened.atomic = flag == "atomic";
@@ -127,12 +135,22 @@ impl Reader {
     }
 
     fn add_field(&mut self, owner: TypeId, row: &'static str) {
+        if let Some(scalars) = row.strip_prefix("- ") {
+            for name in scalars.split(' ') {
+                self.declare(owner, name, LEAF);
+            }
+            return;
+        }
         let mut words = row.split(' ');
         let (Some(name), Some(written)) = (words.next(), words.next()) else {
             return;
         };
         let flags: Vec<&'static str> = words.collect();
         let of = self.field_type(written, &flags);
+        self.declare(owner, name, of);
+    }
+
+    fn declare(&mut self, owner: TypeId, name: &str, of: TypeId) {
         if let Some(Type {
             shape: Shape::Struct { fields, .. },
             ..

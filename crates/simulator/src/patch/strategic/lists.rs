@@ -12,19 +12,19 @@ use crate::{
 };
 
 /// Both lists of scalars, each value once.
-pub(super) fn scalars(live: Vec<Value>, patch: Vec<Value>) -> Result<Vec<Value>, PatchError> {
-    if live.iter().chain(&patch).any(Value::is_array) {
+pub(super) fn scalars(live: &[Value], patch: &[Value]) -> Result<Vec<Value>, PatchError> {
+    if live.iter().chain(patch).any(Value::is_array) {
         return Err(PatchError::Unprocessable(
             "lists of lists are not supported".to_owned(),
         ));
     }
     let mut both: Vec<Value> = Vec::new();
-    for item in live.iter().chain(&patch) {
+    for item in live.iter().chain(patch) {
         if !both.contains(item) {
             both.push(item.clone());
         }
     }
-    Ok(ordered(both, &patch, &live, None))
+    Ok(ordered(both, patch, live, None))
 }
 
 /// A list whose items are merged when they agree on a key.
