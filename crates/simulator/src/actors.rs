@@ -6,6 +6,7 @@
 //! serve a real control plane, and one seed always gives one story.
 
 mod budgets;
+mod collector;
 mod delays;
 mod informers;
 mod kubelet;
@@ -16,6 +17,7 @@ mod placement;
 mod queue;
 mod scheduler;
 mod store;
+mod volumes;
 mod work;
 mod workloads;
 
@@ -121,6 +123,15 @@ impl Actors {
         tasks.spawn(node_lifecycle::NodeLifecycle::run(
             client("node-lifecycle-controller"),
             clock,
+            shared(),
+        ));
+        tasks.spawn(volumes::Volumes::run(
+            client("volume-controller"),
+            shared(),
+            cast.delays.detach,
+        ));
+        tasks.spawn(collector::Collector::run(
+            client("garbage-collector"),
             shared(),
         ));
         actors

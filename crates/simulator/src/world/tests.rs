@@ -314,6 +314,138 @@ async fn a_pod_that_fits_nowhere_says_why_and_starts_when_there_is_room() {
     assert!(pods_of(&world, "big").await.iter().all(is_ready));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_volume_follows_its_pod_after_the_detach_delay() {
+    let world = start(WorldSpec::small(10, 2).with([stateful_set("db", 1, 100)])).await;
+    seconds(60).await;
+    let attachments: Api<k8s_openapi::api::storage::v1::VolumeAttachment> =
+        Api::all(world.client("test"));
+    let held = async || {
+        attachments
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+    };
+    let before = held().await;
+    assert_eq!(before.len(), 1);
+    assert!(before[0].status.as_ref().unwrap().attached);
+    let first = node_of(&pods_of(&world, "db").await[0]);
+    assert_eq!(before[0].spec.node_name, first);
+
+    cordon(&world, &first).await;
+    evict(&world, "db-0").await.unwrap();
+    seconds(5).await;
+    assert_eq!(held().await[0].spec.node_name, first, "detached too early");
+    seconds(30).await;
+    let after = held().await;
+    assert_eq!(after.len(), 1);
+    assert_ne!(after[0].spec.node_name, first);
+    assert_eq!(
+        after[0].spec.node_name,
+        node_of(&pods_of(&world, "db").await[0])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_deployment_takes_its_sets_and_pods_along() {
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    let world = start(WorldSpec::small(11, 1).with([
+        deployment("a", 2, 10),
+        deployment("b", 2, 10),
+        deployment("c", 2, 10),
+    ]))
+    .await;
+    seconds(20).await;
+    let deployments: Api<Deployment> = Api::namespaced(world.client("test"), "default");
+    let sets: Api<ReplicaSet> = Api::namespaced(world.client("test"), "default");
+    deployments
+        .delete("a", &kube::api::DeleteParams::background())
+        .await
+        .unwrap();
+    deployments
+        .delete("b", &kube::api::DeleteParams::foreground())
+        .await
+        .unwrap();
+    deployments
+        .delete("c", &kube::api::DeleteParams::orphan())
+        .await
+        .unwrap();
+    seconds(30).await;
+    assert_eq!(
+        deployments
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        0
+    );
+    let left = sets.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(left.len(), 1);
+    assert!(left[0].name_any().starts_with("c-"));
+    assert_eq!(left[0].owner_references(), []);
+    let counts = [
+        pods_of(&world, "a").await.len(),
+        pods_of(&world, "b").await.len(),
+        pods_of(&world, "c").await.len(),
+    ];
+    assert_eq!(counts, [0, 0, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_goes_with_its_contents() {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    let world = start(WorldSpec::small(12, 1)).await;
+    let namespaces: Api<Namespace> = Api::all(world.client("test"));
+    let maps: Api<ConfigMap> = Api::namespaced(world.client("test"), "team");
+    let named = |name: &str| json!({ "metadata": { "name": name } });
+    let namespace = serde_json::from_value(named("team")).unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    maps.create(
+        &PostParams::default(),
+        &serde_json::from_value(named("notes")).unwrap(),
+    )
+    .await
+    .unwrap();
+    seconds(2).await;
+    namespaces
+        .delete("team", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    seconds(5).await;
+    assert!(namespaces.get_opt("team").await.unwrap().is_none());
+    assert!(maps.get_opt("notes").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_image_boots_but_never_joins() {
+    let world = start(WorldSpec::small(13, 1)).await;
+    world
+        .cloud()
+        .adjust(|settings| _ = settings.broken_images.insert("image-2".to_owned()));
+    world.cloud().set_desired(&"workers".into(), 2).unwrap();
+    seconds(600).await;
+    assert_eq!(
+        nodes(&world)
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
+    let ready = world
+        .cloud()
+        .machines()
+        .into_iter()
+        .filter(|machine| machine.image.as_str() == "image-2");
+    assert_eq!(ready.count(), 1);
+}
+
 /// A small story with evictions, a dead machine and a new one.
 async fn story(seed: u64) -> (String, Vec<String>) {
     let spec = WorldSpec::small(seed, 3).with([
