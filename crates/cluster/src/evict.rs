@@ -99,7 +99,7 @@ fn understand(status: &Status) -> Option<Eviction> {
     let message = || status.message.clone();
     match status.code {
         404 if status.reason == "NotFound" => Some(Eviction::Gone),
-        409 if status.message.contains("UID in precondition") => Some(Eviction::Gone),
+        409 if is_other_pod(&status.message) => Some(Eviction::Gone),
         403 if has_cause(status, "NamespaceTerminating") => Some(Eviction::NamespaceTerminating),
         429 if has_cause(status, BUDGET_CAUSE) => Some(Eviction::Blocked {
             budgets: budgets(status),
@@ -110,6 +110,14 @@ fn understand(status: &Status) -> Option<Eviction> {
         }
         _ => None,
     }
+}
+
+/// Whether a conflict is about the UID. The server has two sentences for it, by the layer that finds
+/// out; any other conflict stays one, and the next pass sees the new pod.
+fn is_other_pod(message: &str) -> bool {
+    ["UID in precondition", "the UID in the precondition"]
+        .iter()
+        .any(|words| message.contains(words))
 }
 
 /// The server names a budget only inside of a sentence: "The disruption budget NAME needs ...".

@@ -80,6 +80,18 @@ async fn a_pod_that_is_gone_or_another_one_by_now_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn both_sentences_about_another_uid_mean_gone() {
+    let sentences = [
+        "Precondition failed: UID in precondition: a, UID in object meta: b",
+        "the UID in the precondition (a) does not match the UID in record (b)",
+    ];
+    for sentence in sentences {
+        let eviction = refused_with(failure(409, "Conflict", sentence)).await;
+        assert_eq!(eviction.unwrap(), Eviction::Gone, "{sentence}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_that_refuses_is_an_observation_with_its_name() {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let said = "The disruption budget web-pdb needs 3 healthy pods and has 3 currently";

@@ -207,13 +207,16 @@ impl Objects {
         let Some(current) = self.stored.get(place).cloned() else {
             return failure(404, "NotFound", "no such pod");
         };
-        let (code, answer) = if dry_run {
-            let mut copy = Self::default();
-            copy.delete(place, &current, &body["deleteOptions"])
-        } else {
-            self.delete(place, &current, &body["deleteOptions"])
-        };
-        (if code == 200 { 201 } else { code }, answer)
+        let wanted = &body["deleteOptions"]["preconditions"]["uid"];
+        if !wanted.is_null() && wanted != &current["metadata"]["uid"] {
+            let why = "the UID in the precondition (x) does not match the UID in record (y)";
+            return failure(409, "Conflict", why);
+        }
+        if !dry_run {
+            self.take_out(place);
+        }
+        let success = json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" });
+        (201, success)
     }
 
     fn store(&mut self, place: Place, mut object: Value) -> Value {
