@@ -54,13 +54,19 @@ fn built_in(
         refuse_unknown(call, &schema.prune(&mut value.clone()))?;
     }
     quantity::canonicalize(&mut value);
+    // The typed form of a workload cannot tell a missing selector from an empty one.
+    let no_selector = kind.group == "apps" && value.pointer("/spec/selector").is_none();
     let mut value = normalize(value).map_err(|error| undecodable(call, &error.to_string()))?;
     if let Some(schema) = kind.schema() {
         omit::omit(&mut value, schema.root());
     }
     let mut value = convert::stored(kind, without_type(value));
     meta::metadata(&mut value);
+    if no_selector {
+        meta::spec(&mut value).remove("selector");
+    }
     defaults::fill(which, &mut value);
+    defaults::write_empty_times(which, &mut value);
     Ok(value)
 }
 

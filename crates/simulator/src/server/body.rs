@@ -11,7 +11,6 @@ const ACCEPTED: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
-    "application/cbor",
 ];
 
 /// Reads the body of a call as its content type says.

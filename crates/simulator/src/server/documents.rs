@@ -66,7 +66,7 @@ fn group_versions(state: &State) -> Vec<GroupResources> {
                 .into_iter()
                 .map(|version| {
                     let list = paths::resources(state, name, version);
-                    (version.to_owned(), list.unwrap_or_else(|_| json!({})))
+                    (version.to_owned(), list.unwrap_or_else(|| json!({})))
                 })
                 .collect(),
         })

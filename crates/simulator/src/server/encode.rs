@@ -174,6 +174,13 @@ pub(crate) fn list(
         meta.json()
     )
     .into_bytes();
+    // The real server writes an empty list of metadata as null.
+    if objects.is_empty() && *format == Format::Metadata {
+        let end = out.len().saturating_sub(1);
+        out.truncate(end);
+        out.extend_from_slice(b"null}");
+        return out.into();
+    }
     for (index, item) in objects.iter().enumerate() {
         if index > 0 {
             out.push(b',');

@@ -34,8 +34,7 @@ impl Failure {
         }
     }
 
-    /// The details that name an object.
-    pub(crate) fn about(kind: &Kind, name: &str) -> Value {
+    fn about(kind: &Kind, name: &str) -> Value {
         let mut details = json!({ "kind": kind.plural });
         if let Some(map) = details.as_object_mut() {
             if !name.is_empty() {
@@ -206,7 +205,7 @@ impl Failure {
             ..Self::plain(
                 504,
                 "Timeout",
-                format!("Too large resource version: {asked}, current: {current}"),
+                format!("Timeout: Too large resource version: {asked}, current: {current}"),
             )
         }
     }
@@ -225,22 +224,12 @@ impl Failure {
 
     /// The client accepts nothing that the server writes.
     pub(crate) fn not_acceptable() -> Self {
-        Self::plain(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        )
-    }
-
-    /// Something that should not be.
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
-        let message = message.into();
         Self {
-            details: json!({ "causes": [{ "message": message }] }),
+            details: json!({}),
             ..Self::plain(
-                500,
-                "InternalError",
-                format!("Internal error occurred: {message}"),
+                406,
+                "NotAcceptable",
+                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
             )
         }
     }

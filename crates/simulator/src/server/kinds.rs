@@ -208,6 +208,15 @@ impl Kinds {
         self.served.get(&key).cloned()
     }
 
+    /// Whether anything is served under a group and version.
+    pub(crate) fn serves(&self, group: &str, version: &str) -> bool {
+        let from = (group.to_owned(), version.to_owned(), String::new());
+        self.served
+            .range(from..)
+            .next()
+            .is_some_and(|((g, v, _), _)| g == group && v == version)
+    }
+
     /// All kinds, by group, version and plural.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.served.values()

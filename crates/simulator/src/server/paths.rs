@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     documents,
-    failure::{Failure, Outcome},
+    failure::Outcome,
     kinds::Kind,
     request::RequestInfo,
     state::{Answer, Payload, State},
@@ -27,20 +27,24 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
         ["api" | "apis"] if discovery::wants_aggregated(&info.accept) => {
             return Ok(documents::aggregated(state, parts == ["api"]));
         }
-        ["openapi", "v3", below @ ..] => documents::openapi(state, below)?,
-        ["version"] => version(),
-        ["api"] => json!({
+        ["openapi", "v3", below @ ..] => Some(documents::openapi(state, below)?),
+        ["version"] => Some(version()),
+        ["api"] => Some(json!({
             "kind": "APIVersions",
             "versions": ["v1"],
             "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1" }],
-        }),
-        ["api", version] => resources(state, "", version)?,
-        ["apis"] => json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(state) }),
-        ["apis", group] => group_document(state, group)?,
-        ["apis", group, version] => resources(state, group, version)?,
-        _ => return Err(Failure::no_such_path()),
+        })),
+        ["api", version] => resources(state, "", version),
+        ["apis"] => {
+            Some(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(state) }))
+        }
+        ["apis", group] => group_document(state, group),
+        ["apis", group, version] => resources(state, group, version),
+        _ => None,
     };
-    Ok(Answer::json(200, document.to_string()))
+    Ok(document.map_or_else(Answer::no_such_page, |document| {
+        Answer::json(200, document.to_string())
+    }))
 }
 
 fn version() -> Value {
@@ -113,17 +117,17 @@ fn groups(state: &State) -> Vec<Value> {
         .collect()
 }
 
-fn group_document(state: &State, name: &str) -> Outcome<Value> {
-    let mut document = group(state, name).ok_or_else(Failure::no_such_path)?;
+fn group_document(state: &State, name: &str) -> Option<Value> {
+    let mut document = group(state, name)?;
     if let Some(map) = document.as_object_mut() {
         map.insert("kind".into(), "APIGroup".into());
         map.insert("apiVersion".into(), "v1".into());
     }
-    Ok(document)
+    Some(document)
 }
 
 /// The resources of a group version.
-pub(super) fn resources(state: &State, group: &str, version: &str) -> Outcome<Value> {
+pub(super) fn resources(state: &State, group: &str, version: &str) -> Option<Value> {
     let resources: Vec<Value> = state
         .kinds
         .iter()
@@ -131,14 +135,14 @@ pub(super) fn resources(state: &State, group: &str, version: &str) -> Outcome<Va
         .flat_map(|kind| entries(kind))
         .collect();
     if resources.is_empty() {
-        return Err(Failure::no_such_path());
+        return None;
     }
     let group_version = if group.is_empty() {
         version.to_owned()
     } else {
         format!("{group}/{version}")
     };
-    Ok(json!({
+    Some(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": group_version,

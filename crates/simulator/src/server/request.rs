@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use http::{Method, header};
 
 use super::failure::{Failure, Outcome};
+use crate::schema::FieldError;
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +132,11 @@ impl Query {
                 "meta.k8s.io",
                 options,
                 "",
-                &[super::failure::unsupported_word("dryRun", other, &["All"])],
+                &[FieldError::not_supported(
+                    "dryRun",
+                    &serde_json::json!([other]),
+                    &["All".into()],
+                )],
             )),
         }
     }

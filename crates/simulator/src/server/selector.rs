@@ -246,16 +246,21 @@ fn parse_fields(kind: &Kind, text: &str) -> Outcome<Vec<FieldRequirement>> {
 }
 
 fn unknown_field(kind: &Kind, field: &str) -> Failure {
-    let message = match kind.built_in() {
-        Some(BuiltIn::Pod | BuiltIn::Node | BuiltIn::Event) => {
-            format!("field label not supported: {field}")
-        }
-        Some(BuiltIn::Namespace | BuiltIn::Secret | BuiltIn::Job | BuiltIn::ReplicaSet) => {
-            format!("field label \"{field}\" not supported for {}", kind.kind)
-        }
-        _ => format!("field label not supported: {field}"),
-    };
-    Failure::bad_request(message)
+    Failure::bad_request(match kind.built_in() {
+        Some(
+            BuiltIn::Pod
+            | BuiltIn::Node
+            | BuiltIn::Event
+            | BuiltIn::Namespace
+            | BuiltIn::Secret
+            | BuiltIn::Service,
+        )
+        | None => format!("field label not supported: {field}"),
+        Some(BuiltIn::Job) => format!("field label \"{field}\" not supported for Job"),
+        Some(_) => format!(
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ),
+    })
 }
 
 fn knows_field(kind: &Kind, field: &str) -> bool {
@@ -275,7 +280,6 @@ fn knows_field(kind: &Kind, field: &str) -> bool {
             BuiltIn::Namespace => &["status.phase"],
             BuiltIn::Secret => &["type"],
             BuiltIn::Job => &["status.successful"],
-            BuiltIn::ReplicaSet => &["status.replicas"],
             BuiltIn::Service => &["spec.clusterIP", "spec.type"],
             BuiltIn::Event => &[
                 "involvedObject.kind",

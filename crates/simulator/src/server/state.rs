@@ -52,6 +52,14 @@ impl Answer {
         }
     }
 
+    /// The answer to a path of nobody.
+    pub(crate) fn no_such_page() -> Self {
+        Self {
+            payload: Payload::Text("404 page not found\n"),
+            ..Self::json(404, "")
+        }
+    }
+
     /// A refusal.
     pub(crate) fn failure(failure: &Failure) -> Self {
         Self {
@@ -143,10 +151,9 @@ impl State {
             Target::Path => return paths::answer(self, info),
             Target::Resource(path) => path,
         };
-        let kind = self
-            .kinds
-            .find(&path.group, &path.version, &path.plural)
-            .ok_or_else(Failure::no_such_path)?;
+        let Some(kind) = self.kinds.find(&path.group, &path.version, &path.plural) else {
+            return self.no_such_resource(path);
+        };
         // A list over all namespaces has none in its path; everything else on a namespaced kind
         // names one.
         let across = matches!(info.verb, Verb::List | Verb::Watch);
@@ -174,6 +181,13 @@ impl State {
             Verb::Delete => verbs::delete(self, &call),
             Verb::DeleteCollection => verbs::delete_collection(self, &call),
         }
+    }
+
+    fn no_such_resource(&self, path: &ResourcePath) -> Outcome<Answer> {
+        if self.kinds.serves(&path.group, &path.version) {
+            return Err(Failure::no_such_path());
+        }
+        Ok(Answer::no_such_page())
     }
 
     fn note(&mut self, info: &RequestInfo, answer: &Answer, at: Timestamp) {

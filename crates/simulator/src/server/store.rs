@@ -47,13 +47,6 @@ impl Object {
             .get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into())
     }
 
-    /// The version of this state.
-    pub(crate) fn version(&self) -> u64 {
-        meta::meta_text(&self.value, "resourceVersion")
-            .parse()
-            .unwrap_or(0)
-    }
-
     /// The same object at another version.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         let mut value = self.value.clone();

@@ -36,6 +36,8 @@ pub(super) fn created(kind: &Kind, value: &Value) -> Outcome<()> {
 pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) -> Outcome<()> {
     let mut causes = names::changed_metadata(old, new);
     causes.extend(new_finalizers(old, new));
+    // The real server asks twice, once for all kinds and once for each.
+    causes.extend(causes.clone());
     match &kind.nature {
         Nature::BuiltIn(which, _) if !status_only => {
             causes.extend(objects::check(*which, new));

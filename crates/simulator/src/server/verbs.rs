@@ -55,13 +55,14 @@ pub(super) fn subresource(state: &mut State, call: &Call<'_>) -> Outcome<Answer>
     }
 }
 
-/// The answer to a write that yields no object.
+/// The answer to a create that yields no object.
 fn success() -> serde_json::Value {
     serde_json::json!({
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Success",
+        "code": 201,
     })
 }
 

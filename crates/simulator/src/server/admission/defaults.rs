@@ -20,8 +20,17 @@ pub(super) fn fill(which: BuiltIn, value: &mut Value) {
             default_to(spec(value), "replicas", 1);
             template(spec(value));
         }
-        BuiltIn::StatefulSet => stateful_set(spec(value)),
-        BuiltIn::DaemonSet => daemon_set(spec(value)),
+        BuiltIn::StatefulSet => {
+            stateful_set(spec(value));
+            if let Some(Value::Object(status)) = value.get_mut("status") {
+                default_to(status, "availableReplicas", 0);
+            }
+        }
+        BuiltIn::DaemonSet => {
+            daemon_set(spec(value));
+            let annotations = map_at(crate::server::meta::metadata(value), "annotations");
+            default_to(annotations, "deprecated.daemonset.template.generation", "0");
+        }
         BuiltIn::Job => job(value),
         BuiltIn::Service => service(spec(value)),
         BuiltIn::Secret => secret(value),
@@ -39,15 +48,66 @@ pub(super) fn fill(which: BuiltIn, value: &mut Value) {
             default_to(as_map(value), "preemptionPolicy", "PreemptLowerPriority");
         }
         BuiltIn::CustomResourceDefinition => definition(spec(value)),
-        BuiltIn::Namespace
-        | BuiltIn::Node
-        | BuiltIn::ConfigMap
+        BuiltIn::Namespace => label_with_name(value),
+        BuiltIn::Node => allocate_all(value),
+        BuiltIn::Event => {
+            for key in ["reportingComponent", "reportingInstance"] {
+                default_to(as_map(value), key, "");
+            }
+        }
+        BuiltIn::ConfigMap
         | BuiltIn::ServiceAccount
-        | BuiltIn::Event
         | BuiltIn::ControllerRevision
         | BuiltIn::PodDisruptionBudget
         | BuiltIn::Lease
         | BuiltIn::VolumeAttachment => {}
+    }
+}
+
+/// Times that the real server writes even when there are none.
+pub(super) fn write_empty_times(which: BuiltIn, value: &mut Value) {
+    let keys: &[&str] = match which {
+        BuiltIn::Pod | BuiltIn::Job | BuiltIn::PersistentVolumeClaim => {
+            &["lastProbeTime", "lastTransitionTime"]
+        }
+        BuiltIn::Node => &["lastHeartbeatTime", "lastTransitionTime"],
+        BuiltIn::Deployment => &["lastUpdateTime", "lastTransitionTime"],
+        BuiltIn::ReplicaSet
+        | BuiltIn::StatefulSet
+        | BuiltIn::DaemonSet
+        | BuiltIn::Namespace
+        | BuiltIn::CustomResourceDefinition => &["lastTransitionTime"],
+        BuiltIn::Event => {
+            for key in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+                as_map(value).entry(key).or_insert(Value::Null);
+            }
+            return;
+        }
+        _ => return,
+    };
+    let conditions = value
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        for key in keys {
+            as_map(condition).entry(*key).or_insert(Value::Null);
+        }
+    }
+}
+
+/// Every namespace carries its name as a label.
+fn label_with_name(value: &mut Value) {
+    let name = crate::server::meta::meta_text(value, "name").to_owned();
+    if !name.is_empty() {
+        let labels = map_at(crate::server::meta::metadata(value), "labels");
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+/// A node offers what it has unless it says otherwise.
+fn allocate_all(value: &mut Value) {
+    if let Some(capacity) = value.pointer("/status/capacity").cloned() {
+        default_to(map_at(as_map(value), "status"), "allocatable", capacity);
     }
 }
 
@@ -189,6 +249,10 @@ fn endpoint_slice(value: &mut Value) {
     let map = as_map(value);
     if !map.contains_key("ports") {
         map.insert("ports".into(), Value::Null);
+    }
+    let endpoints = value.get_mut("endpoints").and_then(Value::as_array_mut);
+    for endpoint in endpoints.into_iter().flatten() {
+        default_to(as_map(endpoint), "conditions", json!({}));
     }
     let ports = value.get_mut("ports").and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten() {

@@ -22,7 +22,6 @@ const ZERO_IS_NOTHING: &[&str] = &[
     "hostPID",
     "hostPort",
     "initialDelaySeconds",
-    "manualSelector",
     "minReadySeconds",
     "nodePort",
     "numberAvailable",

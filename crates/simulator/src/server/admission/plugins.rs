@@ -119,11 +119,6 @@ fn prioritize(state: &State, kind: &Kind, value: &mut Value) -> Outcome<()> {
 /// What a kind sets on a new object, beyond its status.
 pub(crate) fn prepare_create(state: &mut State, kind: &Kind, value: &mut Value) -> Outcome<()> {
     match kind.built_in() {
-        Some(BuiltIn::Namespace) => {
-            let name = meta::meta_text(value, "name").to_owned();
-            meta::map_at(meta::metadata(value), "labels")
-                .insert("kubernetes.io/metadata.name".into(), name.into());
-        }
         Some(BuiltIn::Job) => own_selector(value),
         Some(BuiltIn::DaemonSet) => {
             meta::map_at(meta::metadata(value), "annotations").insert(
@@ -145,8 +140,6 @@ fn own_selector(value: &mut Value) {
     let uid = meta::meta_text(value, "uid").to_owned();
     let name = meta::meta_text(value, "name").to_owned();
     let spec = meta::spec(value);
-    // The default was only there to tell the two cases apart.
-    spec.remove("manualSelector");
     let template = meta::map_at(spec, "template");
     let labels = meta::map_at(meta::map_at(template, "metadata"), "labels");
     for (key, label) in [
@@ -157,9 +150,11 @@ fn own_selector(value: &mut Value) {
     ] {
         labels.insert(key.into(), label.clone().into());
     }
+    let labels = labels.clone();
     let selector = meta::map_at(spec, "selector");
     meta::map_at(selector, "matchLabels")
         .insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+    meta::default_to(meta::metadata(value), "labels", labels);
 }
 
 /// A service gets an address of the service network, counted up.
@@ -187,8 +182,15 @@ fn give_address(state: &mut State, kind: &Kind, value: &mut Value) -> Outcome<()
     }
     meta::default_to(spec, "clusterIPs", json!([address]));
     spec.insert("clusterIP".into(), address.into());
-    meta::default_to(spec, "ipFamilies", json!(["IPv4"]));
-    meta::default_to(spec, "ipFamilyPolicy", "SingleStack");
+    // Whoever names its endpoints itself may have them in both families.
+    let both = spec.get("clusterIP") == Some(&json!("None")) && !spec.contains_key("selector");
+    let (families, policy) = if both {
+        (json!(["IPv4", "IPv6"]), "RequireDualStack")
+    } else {
+        (json!(["IPv4"]), "SingleStack")
+    };
+    meta::default_to(spec, "ipFamilies", families);
+    meta::default_to(spec, "ipFamilyPolicy", policy);
     Ok(())
 }
 
@@ -205,9 +207,11 @@ pub(crate) fn first_status(kind: &Kind, value: &mut Value) {
         // A Node may bring its status along: kubelets register that way.
         Some(BuiltIn::Node) => return node_status(value),
         Some(BuiltIn::Service) => json!({ "loadBalancer": {} }),
-        Some(BuiltIn::PersistentVolume | BuiltIn::PersistentVolumeClaim) => {
-            json!({ "phase": "Pending" })
-        }
+        Some(BuiltIn::PersistentVolume) => json!({
+            "phase": "Pending",
+            "lastPhaseTransitionTime": meta::meta_text(value, "creationTimestamp"),
+        }),
+        Some(BuiltIn::PersistentVolumeClaim) => json!({ "phase": "Pending" }),
         Some(BuiltIn::ReplicaSet) => json!({ "replicas": 0 }),
         Some(BuiltIn::StatefulSet) => json!({ "replicas": 0, "availableReplicas": 0 }),
         Some(BuiltIn::DaemonSet) => json!({
@@ -268,6 +272,12 @@ pub(crate) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_o
             meta::put(meta::spec(new), "finalizers", kept);
         }
         Some(BuiltIn::Service) => {
+            let address = meta::at(new, &["spec", "clusterIP"]).cloned();
+            let listed = meta::at(new, &["spec", "clusterIPs"]);
+            let moved = address.is_some() && address.as_ref() != old.pointer("/spec/clusterIP");
+            if moved && listed == old.pointer("/spec/clusterIPs") {
+                meta::spec(new).insert("clusterIPs".into(), json!([address]));
+            }
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 if let Some(kept) = meta::at(old, &["spec", key]) {
                     meta::default_to(meta::spec(new), key, kept.clone());
@@ -275,9 +285,6 @@ pub(crate) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_o
             }
         }
         Some(BuiltIn::Job) => {
-            if meta::at(new, &["spec", "manualSelector"]) == Some(&Value::Bool(false)) {
-                meta::spec(new).remove("manualSelector");
-            }
             if let Some(kept) = meta::at(old, &["spec", "selector"]) {
                 meta::default_to(meta::spec(new), "selector", kept.clone());
             }

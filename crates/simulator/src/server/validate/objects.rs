@@ -192,7 +192,7 @@ fn node(value: &Value) -> Vec<FieldError> {
     let mut causes = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (index, taint) in meta::items(value, &["spec", "taints"]).iter().enumerate() {
-        let at = format!("spec.taints[{index}]");
+        let at = format!("metadata.taints[{index}]");
         let (key, effect) = (meta::text(taint, &["key"]), meta::text(taint, &["effect"]));
         if effect.is_empty() {
             causes.push(FieldError::required(&format!("{at}.effect"), ""));

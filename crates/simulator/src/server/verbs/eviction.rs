@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{delete, options::DeleteOptions};
+use crate::apply::{self, Writer};
 use crate::server::{
     failure::{Failure, Outcome},
     kinds::Storage,
@@ -111,11 +112,28 @@ fn ask_budgets(state: &mut State, call: &Call<'_>, pod: &Object, dry_run: bool) 
             return Ok(Leave::Unhealthy);
         }
     }
-    let charged = charge(call, budget.value())?;
+    let mut charged = charge(call, budget.value())?;
     if !dry_run {
+        own_charge(state, call, budget.value(), &mut charged);
         state.store.put(&storage, charged, call.now);
     }
     Ok(Leave::Granted)
+}
+
+/// The charge is written by the server itself, and says so.
+fn own_charge(state: &State, call: &Call<'_>, old: &Value, charged: &mut Value) {
+    let Some(kind) = state.kinds.find("policy", "v1", "poddisruptionbudgets") else {
+        return;
+    };
+    let writer = Writer {
+        manager: "kube-apiserver",
+        api_version: &kind.api_version,
+        kind: &kind.kind,
+        subresource: "status",
+        shape: kind.shape(),
+        now: call.now,
+    };
+    apply::track(Some(old), charged, &writer);
 }
 
 /// Takes one disruption off a budget that has room.

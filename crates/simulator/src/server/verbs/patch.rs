@@ -34,8 +34,8 @@ pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         .cloned()
         .ok_or_else(|| call.not_found())?;
     let live = served(call, old.value());
-    let value = patched(call.kind.shape(), sort, &live, call.body)
-        .map_err(|error| refusal(call, &error))?;
+    let value =
+        patched(call.kind.shape(), sort, &live, call.body).map_err(|error| refusal(&error))?;
     let value = write::typed(&call.kind, value)?;
     check_name(call, &value)?;
     let proposal = Proposal {
@@ -50,7 +50,7 @@ pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
 /// The sort of the patch, with the options that go with it.
 fn sort(call: &Call<'_>) -> Outcome<PatchType> {
     let sort = PatchType::read(&call.info.content_type, call.kind.shape())
-        .map_err(|error| refusal(call, &error))?;
+        .map_err(|error| refusal(&error))?;
     let query = &call.info.query;
     let cause = match sort {
         PatchType::Apply if query.text("fieldManager").is_empty() => {
@@ -150,17 +150,20 @@ fn apply_refusal(error: &ApplyError) -> Failure {
 /// Applies a patch that is none of an object in the store, such as one of a scale.
 pub(super) fn apply_to(call: &Call<'_>, value: &Value) -> Outcome<Value> {
     let sort = sort(call)?;
-    patched(call.kind.shape(), sort, value, call.body).map_err(|error| refusal(call, &error))
+    patched(call.kind.shape(), sort, value, call.body).map_err(|error| refusal(&error))
 }
 
-fn refusal(call: &Call<'_>, error: &PatchError) -> Failure {
+fn refusal(error: &PatchError) -> Failure {
     let message = error.to_string();
     match error {
-        PatchError::UnsupportedMediaType(_) => Failure::plain(415, "UnsupportedMediaType", message),
+        PatchError::UnsupportedMediaType(_) => Failure {
+            details: serde_json::json!({}),
+            ..Failure::plain(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        },
         PatchError::BadRequest(_) => Failure::bad_request(message),
         PatchError::TooLarge(_) => Failure::plain(413, "RequestEntityTooLarge", message),
         PatchError::Unprocessable(_) => Failure {
-            details: Failure::about(&call.kind, &call.path.name),
+            details: serde_json::json!({}),
             ..Failure::plain(422, "Invalid", message)
         },
         PatchError::Internal(_) => Failure::plain(500, "", message),

@@ -110,7 +110,7 @@ fn asked_version(call: &Call<'_>) -> Outcome<Asked> {
 pub(super) fn parse_version(text: &str) -> Outcome<u64> {
     text.parse().map_err(|_| {
         Failure::bad_request(format!(
-            "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+            "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
         ))
     })
 }
@@ -178,7 +178,9 @@ impl Page {
             ));
         }
         let (version, start) = read_token(token).ok_or_else(|| {
-            Failure::bad_request("continue key is not valid: illegal base64 data")
+            Failure::bad_request(
+                "invalid continue token: continue key is not valid: illegal base64 data",
+            )
         })?;
         refuse_past(state, call, version).map_err(|_| {
             Failure::expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
@@ -214,7 +216,7 @@ fn check_match(call: &Call<'_>) -> Outcome<()> {
             forbidden("resourceVersionMatch is forbidden when continue is provided")
         }
         "Exact" if version == "0" => {
-            forbidden("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
+            forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
         }
         "Exact" | "NotOlderThan" => None,
         other => Some(unsupported_word(

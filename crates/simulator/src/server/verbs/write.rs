@@ -8,7 +8,7 @@ use crate::{
     apply::{self, Writer},
     schema::FieldError,
     server::{
-        admission, body, crds,
+        admission, body, convert, crds,
         failure::{Failure, Outcome},
         kinds::{BuiltIn, Kind, Nature},
         meta,
@@ -56,7 +56,16 @@ pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
 pub(crate) fn track(call: &Call<'_>, old: Option<&Value>, value: &mut Value, owners: Owners) {
     if owners == Owners::Tracked {
         let manager = call.info.manager();
-        apply::track(old, value, &writer(call, &manager));
+        let writer = writer(call, &manager);
+        match convert::served(&call.kind, value) {
+            None => apply::track(old, value, &writer),
+            Some(mut served) => {
+                let old = old.and_then(|old| convert::served(&call.kind, old));
+                apply::track(old.as_ref(), &mut served, &writer);
+                let owners = meta::at(&served, &["metadata", "managedFields"]).cloned();
+                meta::set_meta(value, "managedFields", owners);
+            }
+        }
     }
 }
 
@@ -80,18 +89,36 @@ pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
             "Object 'Kind' is missing in '{value}'"
         )));
     }
-    if !api_version.is_empty() && api_version != expected {
-        return Err(Failure::bad_request(format!(
+    let wrong_version = !api_version.is_empty() && api_version != expected;
+    let wrong_kind = !sent.is_empty() && sent != kind.kind;
+    if !wrong_version && !wrong_kind {
+        return Ok(value);
+    }
+    Err(Failure::bad_request(match &kind.nature {
+        Nature::Custom(_) if wrong_version => format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        )));
+        ),
+        Nature::BuiltIn(..) if wrong_version => format!(
+            "{sent} in version \"{}\" cannot be handled as a {}: no kind \"{sent}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
+            api_version.rsplit('/').next().unwrap_or_default(),
+            kind.kind
+        ),
+        Nature::Custom(_) | Nature::BuiltIn(..) => format!(
+            "{sent} in version \"{}\" cannot be handled as a {}: converting (v1.{sent}) to ({}.{}): unknown conversion",
+            kind.version,
+            kind.kind,
+            internal_group(kind),
+            kind.kind
+        ),
+    }))
+}
+
+/// The name by which messages of the real server call a group.
+fn internal_group(kind: &Kind) -> &str {
+    match kind.group.split('.').next() {
+        Some("") | None => "core",
+        Some(group) => group,
     }
-    if !sent.is_empty() && sent != kind.kind {
-        return Err(Failure::bad_request(format!(
-            "{sent} in version \"{}\" cannot be handled as a {}: converting (v1.{sent}) to (v1.{}): unknown conversion",
-            kind.version, kind.kind, kind.kind
-        )));
-    }
-    Ok(value)
 }
 
 /// Puts the object into the namespace of the path; says whether it has a name.
