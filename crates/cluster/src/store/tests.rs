@@ -362,3 +362,42 @@ async fn a_repair_that_fails_is_an_error_and_the_key_stays_held() {
     assert!(!store.has_caught_up(&key));
     assert_eq!(store.wait_for(&key).await.unwrap(), CaughtUp::Refetched);
 }
+
+/// One story with faults, told twice, must read the same.
+async fn story() -> Vec<String> {
+    let fake = Fake::new();
+    for name in ["n2", "n1"] {
+        fake.put(&format!("/api/v1/nodes/{name}"), node(name));
+    }
+    fake.fault(
+        "GET /api/v1/nodes",
+        Fault::Answer(failure(500, "InternalError", "no")),
+    );
+    fake.fault("WATCH /api/v1/nodes", Fault::LoseRequest);
+    let (store, heard, _following) = nodes(&fake, Settings::default());
+    let waiters = (0..10).map(|number| {
+        let (store, heard) = (store.clone(), heard.clone());
+        async move {
+            store.synced().await;
+            heard.0.lock().unwrap().push(format!("waiter {number}"));
+        }
+    });
+    futures::future::join_all(waiters).await;
+    for name in ["n5", "n3", "n4"] {
+        fake.put(&format!("/api/v1/nodes/{name}"), node(name));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    fake.compact();
+    fake.remove(N1);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    heard.take().into_iter().chain(fake.log()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_story_leaves_the_same_trace() {
+    let first = story().await;
+    assert!(first.contains(&"-n1".to_owned()), "{first:?}");
+    for _ in 0..5 {
+        assert_eq!(first, story().await);
+    }
+}
