@@ -81,19 +81,40 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Compares two values of a type. A value that turns into one of another sort counts itself and
+    /// the parts of both.
     fn pair(&mut self, id: TypeId, old: Option<&Value>, new: Option<&Value>) {
         if old == new {
             return;
         }
-        let telling = new.filter(|v| !v.is_null()).or(old).unwrap_or(&Value::Null);
-        match self.types.layout(id, telling) {
-            Layout::Fields if !(is_bare(old) && is_bare(new)) => self.fields(id, old, new),
-            Layout::Items(of, kind) if !(is_bare(old) && is_bare(new)) => {
-                let kind = kind.clone();
-                self.items(of, &kind, old, new);
-            }
-            Layout::Leaf | Layout::Fields | Layout::Items(..) => self.leaf(old, new),
+        if let (Some(before), Some(after)) = (old, new)
+            && !before.is_null()
+            && !after.is_null()
+            && std::mem::discriminant(before) != std::mem::discriminant(after)
+        {
+            self.found.modified.insert(&self.path);
+            self.parts(id, old, None);
+            self.parts(id, None, new);
+            return;
         }
+        let is_bare = is_bare(old) && is_bare(new);
+        if is_bare || !self.parts(id, old, new) {
+            self.leaf(old, new);
+        } else {
+            self.whole(old, new);
+        }
+    }
+
+    /// Compares the parts of two values, when there are any to compare.
+    fn parts(&mut self, id: TypeId, old: Option<&Value>, new: Option<&Value>) -> bool {
+        let telling = new.filter(|v| !v.is_null()).or(old);
+        let types = self.types;
+        match types.layout(id, telling.unwrap_or(&Value::Null)) {
+            Layout::Leaf => return false,
+            Layout::Fields => self.fields(id, old, new),
+            Layout::Items(of, kind) => self.items(of, kind, old, new),
+        }
+        true
     }
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
@@ -106,6 +127,9 @@ impl Walk<'_> {
 
     /// A value with parts counts itself only when it comes or goes.
     fn whole(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        if matches!(self.path.as_slice(), [only] if only == "f:metadata") {
+            return;
+        }
         if old.is_none() {
             self.found.added.insert(&self.path);
         } else if new.is_none() {
@@ -133,9 +157,6 @@ impl Walk<'_> {
                 news.and_then(|m| m.get(name)),
             );
             self.path.pop();
-        }
-        if self.path.len() != 1 || self.path.first().is_none_or(|f| f != "f:metadata") {
-            self.whole(old, new);
         }
     }
 
@@ -171,7 +192,6 @@ impl Walk<'_> {
             self.item(of, before, after);
             self.path.pop();
         }
-        self.whole(old, new);
     }
 
     /// Items that share a name are taken together as one value.

@@ -130,6 +130,22 @@ fn update_of_an_own_field_changes_only_the_time() {
 }
 
 #[test]
+fn value_that_turns_into_another_sort_takes_its_parts_along() {
+    let shape = thing();
+    let with = |free: Value| configuration(&json!({ "free": { "it": free } }));
+    let mut live = with(json!({ "a": { "b": 1 } }));
+    track(None, &mut live, &writer("first", &shape, 0));
+    let mut flat = with(json!("x"));
+    track(Some(&live), &mut flat, &writer("second", &shape, 1));
+    let first = json!({ "f:spec": { ".": {}, "f:free": {} } });
+    assert_eq!(entry(&flat, "first")["fieldsV1"], first);
+    let mut deep = with(json!({ "c": 1 }));
+    track(Some(&flat), &mut deep, &writer("third", &shape, 2));
+    let third = json!({ "f:spec": { "f:free": { "f:it": { ".": {}, "f:c": {} } } } });
+    assert_eq!(entry(&deep, "third")["fieldsV1"], third);
+}
+
+#[test]
 fn status_written_with_the_object_is_owned_by_nobody() {
     let shape = thing();
     let mut live = configuration(&json!({ "name": "a" }));
