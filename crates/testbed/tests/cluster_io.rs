@@ -1,5 +1,11 @@
 //! What `cluster` takes for granted about the API server, asked of a real one.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the steps of the one test are functions, which the lint does not take for tests"
+)]
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Node, ObjectReference, Pod};
