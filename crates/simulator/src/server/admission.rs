@@ -53,7 +53,10 @@ fn built_in(
     {
         refuse_unknown(call, &schema.prune(&mut value.clone()))?;
     }
-    quantity::canonicalize(&mut value);
+    // A definition has no quantities, and its properties may be called like theirs.
+    if which != BuiltIn::CustomResourceDefinition {
+        quantity::canonicalize(&mut value);
+    }
     // The typed form of a workload cannot tell a missing selector from an empty one.
     let no_selector = kind.group == "apps" && value.pointer("/spec/selector").is_none();
     let mut value = normalize(value).map_err(|error| undecodable(call, &error.to_string()))?;

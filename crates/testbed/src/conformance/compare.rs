@@ -90,6 +90,8 @@ fn walk(
                 );
             }
         }
+        (Some(Value::Number(left)), Some(Value::Number(right)))
+            if left.as_f64() == right.as_f64() => {}
         (left, right) if left == right => {}
         (left, right) => found.push(Difference {
             place: place.to_owned(),

@@ -26,9 +26,12 @@ const FILES: &[(&str, &str)] = &[
 
 /// The kinds that the sequences need beside the built-in ones.
 pub(crate) fn definitions() -> Result<Vec<Value>> {
-    Ok(vec![serde_json::from_str(include_str!(
-        "../../conformance/widgets.json"
-    ))?])
+    let widgets = include_str!("../../conformance/widgets.json");
+    let mut all = vec![serde_json::from_str(widgets)?];
+    for definition in shipshape_api::crds() {
+        all.push(serde_json::to_value(definition)?);
+    }
+    Ok(all)
 }
 
 /// All fixed sequences, in the order of the files.

@@ -59,10 +59,11 @@ impl Normaliser {
         Value::Object(clean)
     }
 
-    /// The real server validates properties in no fixed order.
+    /// The real server validates properties in no fixed order, and some of them twice.
     fn clean_causes(&mut self, causes: &[Value]) -> Value {
         let mut clean: Vec<Value> = causes.iter().map(|cause| self.clean(cause)).collect();
         clean.sort_by_key(Value::to_string);
+        clean.dedup();
         clean.into()
     }
 

@@ -122,7 +122,12 @@ fn block(
         format!("--- {} #{}", sequence.name, index + 1),
         text.to_owned(),
     ];
-    for difference in differences {
+    // Where the codes part, the two bodies have little to say to each other.
+    let parted = differences.iter().any(|difference| difference.place == "code");
+    let telling = |place: &str| {
+        place == "code" || place == "/reason" || place.starts_with("/details")
+    };
+    for difference in differences.iter().filter(|one| !parted || telling(&one.place)) {
         lines.push(format!(
             "  {}\n    embedded {}\n    real     {}",
             difference.place,
