@@ -18,7 +18,10 @@ pub(crate) struct Accepted {
     /// End of that place.
     pub(crate) to: &'static str,
     /// Why it stays.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the reader; a test checks it"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for the reader; a test checks it")
+    )]
     pub(crate) reason: &'static str,
 }
 
@@ -26,7 +29,9 @@ impl Accepted {
     /// Whether this entry explains that difference.
     pub(crate) fn covers(&self, request: &Request, difference: &Difference) -> bool {
         let place = difference.place.as_str();
-        request.text.contains(self.request) && place.starts_with(self.from) && place.ends_with(self.to)
+        request.text.contains(self.request)
+            && place.starts_with(self.from)
+            && place.ends_with(self.to)
     }
 }
 

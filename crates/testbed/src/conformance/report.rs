@@ -123,11 +123,15 @@ fn block(
         text.to_owned(),
     ];
     // Where the codes part, the two bodies have little to say to each other.
-    let parted = differences.iter().any(|difference| difference.place == "code");
-    let telling = |place: &str| {
-        place == "code" || place == "/reason" || place.starts_with("/details")
-    };
-    for difference in differences.iter().filter(|one| !parted || telling(&one.place)) {
+    let parted = differences
+        .iter()
+        .any(|difference| difference.place == "code");
+    let telling =
+        |place: &str| place == "code" || place == "/reason" || place.starts_with("/details");
+    for difference in differences
+        .iter()
+        .filter(|one| !parted || telling(&one.place))
+    {
         lines.push(format!(
             "  {}\n    embedded {}\n    real     {}",
             difference.place,
