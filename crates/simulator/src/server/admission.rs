@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    convert, crds,
+    convert,
     failure::{Failure, Outcome},
     kinds::{BuiltIn, Kind, Nature, Normalize},
     meta,
@@ -58,7 +58,10 @@ fn built_in(
         quantity::canonicalize(&mut value);
     }
     // The typed form of a workload cannot tell a missing selector from an empty one.
-    let no_selector = kind.group == "apps" && value.pointer("/spec/selector").is_none();
+    let no_selector = kind.group == "apps"
+        && value
+            .get("spec")
+            .is_some_and(|spec| spec.get("selector").is_none());
     let mut value = normalize(value).map_err(|error| undecodable(call, &error.to_string()))?;
     if let Some(schema) = kind.schema() {
         omit::omit(&mut value, schema.root());
@@ -170,9 +173,4 @@ fn terminating(kind: &Kind, namespace: &str, name: &str) -> Failure {
     }]);
     meta::put(meta::as_map(&mut failure.details), "causes", Some(cause));
     failure
-}
-
-/// Brings the status of an accepted definition in line with its spec.
-pub(super) fn accept_definition(value: &mut Value, now: &str) {
-    crds::accept(value, now);
 }

@@ -35,6 +35,11 @@ pub(crate) fn served(kind: &Kind, stored: &Value) -> Option<Value> {
     for (stored, served) in EVENT_FIELDS {
         rename(map, stored, served);
     }
+    for optional in ["reportingController", "reportingInstance"] {
+        if map.get(optional) == Some(&Value::String(String::new())) {
+            map.remove(optional);
+        }
+    }
     Some(value)
 }
 

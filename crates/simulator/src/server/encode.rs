@@ -153,7 +153,7 @@ pub(crate) fn list(
     kind: &Kind,
     format: &Format,
     objects: &[Arc<Object>],
-    (meta, now): (&ListMeta, Timestamp),
+    (list_info, now): (&ListMeta, Timestamp),
 ) -> Bytes {
     let (list_kind, api_version) = match format {
         Format::Json => (kind.list_kind.as_str(), kind.api_version.as_str()),
@@ -165,13 +165,18 @@ pub(crate) fn list(
                 headers: true,
                 now,
             };
-            let list = json!({ "metadata": meta.json(), "items": items });
+            let list = json!({ "metadata": list_info.json(), "items": items });
             return kind.layout().render(&list, &options).to_string().into();
         }
     };
+    let mut list_meta = list_info.json();
+    if matches!(kind.nature, Nature::Custom(_)) && *format == Format::Json {
+        // Lists of custom kinds name their continuation even when there is none.
+        meta::default_to(meta::as_map(&mut list_meta), "continue", "");
+    }
     let mut out = format!(
         "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-        meta.json()
+        list_meta
     )
     .into_bytes();
     // The real server writes an empty list of metadata as null.

@@ -269,7 +269,7 @@ impl Kind {
         }
     }
 
-    /// Its subresources, sorted.
+    /// Its subresources, in the order in which the real server lists them.
     pub(crate) fn subresources(&self) -> Vec<Subresource> {
         const CHANGE: &[&str] = &["get", "patch", "update"];
         let mut all = Vec::new();
@@ -298,6 +298,9 @@ impl Kind {
         }
         if self.has_status {
             add("status", None, None, CHANGE);
+        }
+        if self.built_in().is_none() {
+            all.reverse();
         }
         all
     }

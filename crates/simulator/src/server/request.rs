@@ -182,8 +182,7 @@ fn verb(method: &Method, target: &Target, query: &Query) -> Outcome<Verb> {
         Target::Resource(path) => !path.name.is_empty(),
     };
     Ok(match *method {
-        // A watch of one object by its path is the old form; kubectl no longer uses it.
-        Method::GET if query.flag("watch") => Verb::Watch,
+        Method::GET if query.flag("watch") && !named => Verb::Watch,
         Method::GET | Method::HEAD if named => Verb::Get,
         Method::GET | Method::HEAD => Verb::List,
         Method::POST => Verb::Create,

@@ -170,15 +170,27 @@ fn requirement(part: &str, whole: &str) -> Outcome<Requirement> {
             test,
         })
     };
-    let one = |value: &str| vec![value.trim().to_owned()];
+    let one = |value: &str| -> Outcome<Vec<String>> {
+        let value = value.trim();
+        if let Some((_, rest)) = value.split_once(char::is_whitespace) {
+            return Err(Failure::bad_request(format!(
+                "found '{}', expected: ',' or 'end of string'",
+                rest.trim()
+            )));
+        }
+        if !super::validate::is_label_text(value) {
+            return Err(bad_labels(whole, value));
+        }
+        Ok(vec![value.to_owned()])
+    };
     if let Some(key) = part.strip_prefix('!') {
         return made(key, Test::Missing);
     }
     if let Some((key, value)) = part.split_once("!=") {
-        return made(key, Test::NotIn(one(value)));
+        return made(key, Test::NotIn(one(value)?));
     }
     if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return made(key, Test::In(one(value)));
+        return made(key, Test::In(one(value)?));
     }
     if let Some((key, value)) = part.split_once('>') {
         return made(key, Test::Above(bound(value, whole)?));

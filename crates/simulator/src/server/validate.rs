@@ -17,7 +17,7 @@ mod immutable;
 mod names;
 mod objects;
 
-pub(crate) use names::is_qualified_name;
+pub(crate) use names::{is_label_text, is_qualified_name};
 
 /// Judges a new object.
 pub(super) fn created(kind: &Kind, value: &Value) -> Outcome<()> {
@@ -40,8 +40,18 @@ pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) 
     causes.extend(causes.clone());
     match &kind.nature {
         Nature::BuiltIn(which, _) if !status_only => {
-            causes.extend(objects::check(*which, new));
-            causes.extend(immutable::check(*which, old, new));
+            let (mut content, mut change) = (
+                objects::check(*which, new),
+                immutable::check(*which, old, new),
+            );
+            // Causes come in the order in which the real server finds them.
+            match which {
+                BuiltIn::DaemonSet => std::mem::swap(&mut content, &mut change),
+                BuiltIn::Node => content.extend(content.clone()),
+                _ => {}
+            }
+            causes.append(&mut content);
+            causes.append(&mut change);
         }
         Nature::BuiltIn(..) => {}
         Nature::Custom(custom) => {

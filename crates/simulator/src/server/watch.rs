@@ -158,6 +158,8 @@ pub(crate) struct WatchStream {
     /// What is sent before anything else.
     pub(crate) first: VecDeque<First>,
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    /// Events up to this version are not for this watch.
+    pub(crate) after: u64,
     /// The newest version of the server.
     pub(crate) version: Arc<AtomicU64>,
     /// Whether bookmarks were asked for.
@@ -232,6 +234,7 @@ impl WatchStream {
             format: Format::Json,
             first: VecDeque::from([First::Line(line)]),
             events,
+            after: 0,
             version: Arc::default(),
             bookmarks: false,
             lifetime: Duration::ZERO,
@@ -266,14 +269,25 @@ impl Reading {
         let wake = self
             .next_bookmark
             .map_or(self.ends, |next| next.min(self.ends));
-        tokio::select! {
-            biased;
-            event = self.watch.events.recv() => {
-                let event = event?;
-                Some(self.line(&event))
+        loop {
+            tokio::select! {
+                biased;
+                event = self.watch.events.recv() => {
+                    let event = event?;
+                    if !self.is_too_early(&event) {
+                        return Some(self.line(&event));
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => return self.on_timer(),
             }
-            () = tokio::time::sleep_until(wake) => self.on_timer(),
         }
+    }
+
+    fn is_too_early(&self, event: &Event) -> bool {
+        let version = meta::meta_text(event.1.value(), "resourceVersion");
+        version
+            .parse()
+            .is_ok_and(|version: u64| version <= self.watch.after)
     }
 
     fn line(&mut self, event: &Event) -> Bytes {

@@ -7,6 +7,7 @@ use super::pod;
 use crate::{
     schema::FieldError,
     server::{
+        crds,
         failure::{Failure, Outcome},
         kinds::{BuiltIn, Kind},
         meta,
@@ -200,8 +201,8 @@ pub(crate) fn first_status(kind: &Kind, value: &mut Value) {
         Some(BuiltIn::Namespace) => json!({ "phase": "Active" }),
         Some(BuiltIn::Pod) => json!({ "phase": "Pending", "qosClass": pod::quality(value) }),
         Some(BuiltIn::CustomResourceDefinition) => {
-            let now = meta::meta_text(value, "creationTimestamp").to_owned();
-            super::accept_definition(value, &now);
+            let status = crds::first_status(value);
+            meta::put(meta::as_map(value), "status", Some(status));
             return;
         }
         // A Node may bring its status along: kubelets register that way.

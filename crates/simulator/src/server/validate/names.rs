@@ -184,7 +184,7 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
 }
 
 /// Letters, digits, dashes, underscores and dots, at most 63, with a letter or digit at both ends.
-fn is_label_text(text: &str) -> bool {
+pub(crate) fn is_label_text(text: &str) -> bool {
     let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     text.len() <= 63
         && edge(text.chars().next())

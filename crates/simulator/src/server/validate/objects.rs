@@ -15,8 +15,13 @@ use crate::{
 pub(super) fn check(which: BuiltIn, value: &Value) -> Vec<FieldError> {
     match which {
         BuiltIn::Pod => pod_spec("spec", value.get("spec")),
-        BuiltIn::Deployment | BuiltIn::ReplicaSet | BuiltIn::StatefulSet | BuiltIn::DaemonSet => {
-            workload(value)
+        BuiltIn::Deployment | BuiltIn::ReplicaSet | BuiltIn::StatefulSet => workload(value),
+        BuiltIn::DaemonSet => {
+            let mut causes = workload(value);
+            causes.retain(|cause| {
+                cause.kind != FieldErrorKind::Required || cause.field != "spec.selector"
+            });
+            causes
         }
         BuiltIn::Job => job(value),
         BuiltIn::Service => service(value),

@@ -120,6 +120,9 @@ pub(super) fn delete_named(
     // An object with a grace period of zero is first marked and then removed: watchers see both.
     if value != *old.value() {
         let object = state.store.put(&kind.storage, value, call.now);
+        if kind.is(BuiltIn::CustomResourceDefinition) {
+            crds::settle(state, object.value(), call.now);
+        }
         if stays {
             return Ok(Deleted {
                 object,
@@ -136,8 +139,10 @@ pub(super) fn delete_named(
         .store
         .remove(&kind.storage, key, call.now)
         .unwrap_or(old);
-    if kind.is(BuiltIn::CustomResourceDefinition) {
-        crds::refresh(state, object.value());
+    match kind.built_in() {
+        Some(BuiltIn::CustomResourceDefinition) => crds::settle(state, object.value(), call.now),
+        Some(_) => {}
+        None => crds::after_removal(state, kind, call.now),
     }
     Ok(Deleted { object, gone: true })
 }

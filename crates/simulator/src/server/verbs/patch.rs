@@ -156,6 +156,10 @@ pub(super) fn apply_to(call: &Call<'_>, value: &Value) -> Outcome<Value> {
 fn refusal(error: &PatchError) -> Failure {
     let message = error.to_string();
     match error {
+        // Kinds of definitions say what they accept, compiled ones do not.
+        PatchError::UnsupportedMediaType(accepted) if accepted.len() < 4 => {
+            Failure::plain(415, "UnsupportedMediaType", message)
+        }
         PatchError::UnsupportedMediaType(_) => Failure {
             details: serde_json::json!({}),
             ..Failure::plain(415, "UnsupportedMediaType", "415: Unsupported Media Type")

@@ -28,7 +28,8 @@ pub(crate) fn get(state: &State, call: &Call<'_>) -> Outcome<Answer> {
 pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
     let selection = selection(call)?;
     let query = &call.info.query;
-    let limit: usize = query.number("limit")?.unwrap_or(0);
+    let limit = query.number::<i64>("limit")?.unwrap_or(0);
+    let limit = usize::try_from(limit).unwrap_or(0);
     let page = Page::read(state, call, limit)?;
     let mut objects: Vec<(String, Arc<Object>)> = match page.version {
         Some(version) if version != state.store.version() => state
@@ -106,12 +107,17 @@ fn asked_version(call: &Call<'_>) -> Outcome<Asked> {
     }
 }
 
+/// What is wrong with a version that is no number.
+pub(super) fn not_a_version(text: &str) -> String {
+    format!(
+        "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+    )
+}
+
 /// Reads a version that a client sent.
-pub(super) fn parse_version(text: &str) -> Outcome<u64> {
+fn parse_version(text: &str) -> Outcome<u64> {
     text.parse().map_err(|_| {
-        Failure::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
-        ))
+        Failure::bad_request(format!("invalid resource version: {}", not_a_version(text)))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::read::{parse_version, selection};
+use super::read::{not_a_version, selection};
 use crate::server::{
     failure::{Failure, Outcome, forbidden_field},
     selector::Selection,
@@ -30,12 +30,15 @@ pub(crate) fn watch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         Some(seconds) if seconds > 0 => seconds,
         _ => SHORTEST_LIFETIME + state.store.version() % SHORTEST_LIFETIME,
     };
+    // A watch from the future hears nothing until the present has caught up with it.
+    let after = query.number("resourceVersion").ok().flatten().unwrap_or(0);
     let events = state.store.watchers.open(&call.kind.storage, selection);
     Ok(answer(WatchStream {
         kind: Arc::clone(&call.kind),
         format: call.format.clone(),
         first,
         events,
+        after,
         version: state.store.version_gauge(),
         bookmarks: query.flag("allowWatchBookmarks"),
         lifetime: Duration::from_secs(seconds),
@@ -79,7 +82,12 @@ fn first_events(state: &State, call: &Call<'_>, selection: &Selection) -> Outcom
     let query = &call.info.query;
     let from = match query.text("resourceVersion") {
         "" | "0" => None,
-        text => Some(parse_version(text)?),
+        text => {
+            let version = text
+                .parse()
+                .map_err(|_| Failure::plain(500, "", not_a_version(text)))?;
+            Some(version)
+        }
     };
     let initial = query.choice("sendInitialEvents");
     match (from, initial) {
@@ -119,7 +127,6 @@ fn replay(
             "too old resource version: {from} ({floor})"
         )));
     }
-    super::read::refuse_future(state, from)?;
     let missed: Vec<_> = state
         .store
         .changes(&call.kind.storage)

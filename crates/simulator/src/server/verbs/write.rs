@@ -52,13 +52,35 @@ pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
     }
 }
 
+/// Who scaled is recorded without a time, and so comes first.
+fn forget_scale_time(value: &mut Value) {
+    let entries = value
+        .pointer_mut("/metadata/managedFields")
+        .and_then(Value::as_array_mut);
+    let Some(entries) = entries else { return };
+    for entry in entries.iter_mut() {
+        if meta::text(entry, &["subresource"]) == "scale" {
+            meta::as_map(entry).remove("time");
+        }
+    }
+    entries.sort_by_key(|entry| {
+        let text = |key: &str| meta::text(entry, &[key]).to_owned();
+        (text("operation"), text("time"))
+    });
+}
+
 /// Records who set which field.
 pub(crate) fn track(call: &Call<'_>, old: Option<&Value>, value: &mut Value, owners: Owners) {
     if owners == Owners::Tracked {
         let manager = call.info.manager();
         let writer = writer(call, &manager);
         match convert::served(&call.kind, value) {
-            None => apply::track(old, value, &writer),
+            None => {
+                apply::track(old, value, &writer);
+                if call.path.subresource == "scale" {
+                    forget_scale_time(value);
+                }
+            }
             Some(mut served) => {
                 let old = old.and_then(|old| convert::served(&call.kind, old));
                 apply::track(old.as_ref(), &mut served, &writer);
@@ -86,13 +108,22 @@ pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
     let expected = kind.api_version.clone();
     if sent.is_empty() && matches!(kind.nature, Nature::Custom(_)) {
         return Err(Failure::bad_request(format!(
-            "Object 'Kind' is missing in '{value}'"
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{value}'",
+            kind.kind
         )));
     }
     let wrong_version = !api_version.is_empty() && api_version != expected;
     let wrong_kind = !sent.is_empty() && sent != kind.kind;
     if !wrong_version && !wrong_kind {
         return Ok(value);
+    }
+    if let Nature::Custom(_) = kind.nature
+        && !wrong_version
+    {
+        let rule = format!("must be {}", kind.kind);
+        let cause = FieldError::invalid("kind", &sent.as_str().into(), &rule);
+        let name = meta::meta_text(&value, "name");
+        return Err(Failure::invalid_kind(&kind.group, &sent, name, &[cause]));
     }
     Err(Failure::bad_request(match &kind.nature {
         Nature::Custom(_) if wrong_version => format!(
@@ -278,12 +309,15 @@ pub(crate) fn commit(
         );
         let last = Arc::new(Object::new(value));
         state.store.remove_as(&storage, &key, &last, call.now);
+        if call.kind.built_in().is_none() {
+            crds::after_removal(state, &call.kind, call.now);
+        }
         last
     } else {
         state.store.put(&storage, value, call.now)
     };
     if call.kind.is(BuiltIn::CustomResourceDefinition) {
-        crds::refresh(state, object.value());
+        crds::settle(state, object.value(), call.now);
     }
     Ok(object)
 }
