@@ -73,6 +73,10 @@ fn mark(needed: &mut Map<String, Value>, name: &str, group: &str, (version, kind
     if let Some(schema) = needed.get_mut(name).and_then(Value::as_object_mut) {
         let mark = json!([{"group": group, "version": version, "kind": kind}]);
         schema.insert(GVK.to_owned(), mark);
+        // Every object has metadata; the published documents do not call that required.
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|field| field != "metadata");
+        }
     }
 }
 

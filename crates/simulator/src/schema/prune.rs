@@ -1,9 +1,11 @@
 //! Dropping what a schema does not know, and naming it.
 //!
 //! Owns pruning of unknown fields. Must not check values. Called for every object that is written,
-//! before defaults are checked; the names feed strict field validation.
+//! before defaults are checked; the names feed field validation.
 
-use serde_json::Value;
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
 
 use super::builtin::object_meta;
 use super::node::{Additional, Node};
@@ -14,7 +16,7 @@ const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Removes unknown fields from an object that follows `root`; returns their paths, sorted.
 pub(crate) fn prune_object(object: &mut Value, root: &Node) -> Vec<String> {
     let mut pruning = Pruning::default();
-    pruning.value(object, Some(root), true, "");
+    pruning.value(object, Some(root), true);
     pruning.unknown.sort();
     pruning.unknown
 }
@@ -22,85 +24,74 @@ pub(crate) fn prune_object(object: &mut Value, root: &Node) -> Vec<String> {
 /// As `prune_object`, for a value inside of an object.
 pub(crate) fn prune_value(value: &mut Value, node: &Node) -> Vec<String> {
     let mut pruning = Pruning::default();
-    pruning.value(value, Some(node), false, "");
+    pruning.value(value, Some(node), false);
     pruning.unknown
 }
 
+/// The walk; the path is one buffer, because nearly always nothing is unknown.
 #[derive(Default)]
 struct Pruning {
+    path: String,
     unknown: Vec<String>,
 }
 
 impl Pruning {
-    fn value(&mut self, value: &mut Value, node: Option<&Node>, is_root: bool, path: &str) {
+    fn value(&mut self, value: &mut Value, node: Option<&Node>, is_root: bool) {
         match value {
-            Value::Object(members) => {
-                let names: Vec<String> = members.keys().cloned().collect();
-                for name in names {
-                    if self.drops(members, node, is_root, (path, &name)) {
-                        members.remove(&name);
-                    }
-                }
-            }
+            Value::Object(members) => self.members(members, node, is_root),
             Value::Array(items) => {
-                if let Some(node) = node
-                    && node.preserve_unknown
-                    && node.items.is_none()
-                {
+                let kept_whole = node.is_some_and(|n| n.preserve_unknown && n.items.is_none());
+                if kept_whole {
                     return;
                 }
                 let item_node = node.and_then(|node| node.items.as_deref());
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.value(item, item_node, false, &format!("{path}[{index}]"));
+                    let length = self.path.len();
+                    if write!(self.path, "[{index}]").is_ok() {
+                        self.value(item, item_node, false);
+                    }
+                    self.path.truncate(length);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    /// Prunes below one member; true when the member itself is unknown.
-    fn drops(
-        &mut self,
-        members: &mut serde_json::Map<String, Value>,
-        node: Option<&Node>,
-        is_root: bool,
-        (path, name): (&str, &str),
-    ) -> bool {
-        let below = join(path, name);
+    fn members(&mut self, members: &mut Map<String, Value>, node: Option<&Node>, is_root: bool) {
+        members.retain(|name, value| {
+            let length = self.path.len();
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(name);
+            let known = self.keeps(name, value, node, is_root);
+            if !known {
+                self.unknown.push(self.path.clone());
+            }
+            self.path.truncate(length);
+            known
+        });
+    }
+
+    /// Prunes below one member; false when the member itself is unknown.
+    fn keeps(&mut self, name: &str, value: &mut Value, node: Option<&Node>, is_root: bool) -> bool {
         let Some(node) = node else {
-            self.unknown.push(below);
-            return true;
+            return false;
         };
         if (is_root || node.embedded) && META_FIELDS.contains(&name) {
-            if let Some(metadata) = members.get_mut("metadata").filter(|_| name == "metadata") {
-                self.value(metadata, Some(object_meta()), false, &below);
+            if name == "metadata" {
+                self.value(value, Some(object_meta()), false);
             }
-            return false;
+            return true;
         }
         if let Some(child) = node.member(name) {
-            if let Some(value) = members.get_mut(name) {
-                self.value(value, Some(child), false, &below);
-            }
-            return false;
+            self.value(value, Some(child), false);
+            return true;
         }
-        if node.preserve_unknown {
-            return false;
+        if !node.preserve_unknown && matches!(node.additional, Additional::Any) {
+            self.value(value, None, false);
+            return true;
         }
-        if matches!(node.additional, Additional::Any) {
-            if let Some(value) = members.get_mut(name) {
-                self.value(value, None, false, &below);
-            }
-            return false;
-        }
-        self.unknown.push(below);
-        true
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+        node.preserve_unknown
     }
 }

@@ -12,7 +12,7 @@ use super::{
     meta,
     state::{Call, State},
 };
-use crate::schema::{builtin::object_meta, unknown_fields_text};
+use crate::schema::{builtin::object_meta, unknown_field, unknown_fields_text};
 
 mod defaults;
 mod omit;
@@ -48,10 +48,8 @@ fn built_in(
     (which, normalize): (BuiltIn, Normalize),
 ) -> Outcome<Value> {
     let kind = &call.kind;
-    if is_strict(call)
-        && let Some(schema) = kind.schema()
-    {
-        refuse_unknown(call, &schema.prune(&mut value.clone()))?;
+    if let Some(schema) = kind.schema() {
+        judge_unknown(call, &schema.prune(&mut value))?;
     }
     // A definition has no quantities, and its properties may be called like theirs.
     if which != BuiltIn::CustomResourceDefinition {
@@ -80,6 +78,7 @@ fn custom(call: &Call<'_>, mut value: Value) -> Outcome<Value> {
     let Some(schema) = call.kind.schema() else {
         return Ok(without_type(value));
     };
+    judge_unknown(call, &schema.prune(&mut value))?;
     if let Some(metadata) = value.get("metadata") {
         let decoded: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta =
             serde_json::from_value(metadata.clone())
@@ -88,29 +87,30 @@ fn custom(call: &Call<'_>, mut value: Value) -> Outcome<Value> {
         omit::omit(&mut decoded, object_meta());
         meta::put(meta::as_map(&mut value), "metadata", Some(decoded));
     }
-    let unknown = schema.prune(&mut value);
-    if is_strict(call) {
-        refuse_unknown(call, &unknown)?;
-    }
     schema.fill_defaults(&mut value);
     let mut value = without_type(value);
     meta::metadata(&mut value);
     Ok(value)
 }
 
-fn is_strict(call: &Call<'_>) -> bool {
-    call.info.query.text("fieldValidation") == "Strict"
-}
-
-fn refuse_unknown(call: &Call<'_>, unknown: &[String]) -> Outcome<()> {
+/// Unknown fields are dropped in any case; the client says whether that is an error.
+fn judge_unknown(call: &Call<'_>, unknown: &[String]) -> Outcome<()> {
     if unknown.is_empty() {
         return Ok(());
     }
-    let fields = unknown_fields_text(unknown);
-    Err(undecodable(
-        call,
-        &format!("strict decoding error: {fields}"),
-    ))
+    match call.info.query.text("fieldValidation") {
+        "Ignore" => {}
+        "Strict" => {
+            let fields = unknown_fields_text(unknown);
+            let why = format!("strict decoding error: {fields}");
+            return Err(undecodable(call, &why));
+        }
+        _ => {
+            let sentences = unknown.iter().map(|path| unknown_field(path));
+            call.warnings.borrow_mut().extend(sentences);
+        }
+    }
+    Ok(())
 }
 
 fn undecodable(call: &Call<'_>, why: &str) -> Failure {

@@ -85,6 +85,10 @@ fn respond(answer: Answer, clock: Clock) -> Response<AnswerBody> {
     if let Some(seconds) = answer.retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
     }
+    for warning in &answer.warnings {
+        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        response = response.header(header::WARNING, format!("299 - \"{escaped}\""));
+    }
     let (media, body) = match answer.payload {
         Payload::Json(json) => ("application/json", Full::new(json).boxed_unsync()),
         Payload::Typed(media, json) => (media, Full::new(json).boxed_unsync()),

@@ -2,7 +2,7 @@
 //!
 //! Owns the path from a request to its verb. Everything here runs under one lock and never waits.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -29,6 +29,8 @@ pub(crate) struct Answer {
     /// Name and UID of the object touched, for the log.
     pub(crate) touched: (String, String),
     pub(crate) retry_after: Option<u64>,
+    /// Sentences for the people behind the client.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The body of an answer.
@@ -49,6 +51,7 @@ impl Answer {
             payload: Payload::Json(json.into()),
             touched: Default::default(),
             retry_after: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -92,6 +95,8 @@ pub(crate) struct Call<'a> {
     pub(crate) format: Format,
     pub(crate) body: &'a [u8],
     pub(crate) now: Timestamp,
+    /// What the client is told besides the answer.
+    pub(crate) warnings: RefCell<Vec<String>>,
 }
 
 impl Call<'_> {
@@ -167,19 +172,27 @@ impl State {
             kind,
             body,
             now,
+            warnings: RefCell::default(),
         };
-        if !path.subresource.is_empty() {
-            return verbs::subresource(self, &call);
+        let outcome = self.run(&call);
+        let mut answer = outcome.unwrap_or_else(|failure| Answer::failure(&failure));
+        answer.warnings = call.warnings.take();
+        Ok(answer)
+    }
+
+    fn run(&mut self, call: &Call<'_>) -> Outcome<Answer> {
+        if !call.path.subresource.is_empty() {
+            return verbs::subresource(self, call);
         }
-        match info.verb {
-            Verb::Get => verbs::get(self, &call),
-            Verb::List => verbs::list(self, &call),
-            Verb::Watch => verbs::watch(self, &call),
-            Verb::Create => verbs::create(self, &call),
-            Verb::Update => verbs::update(self, &call),
-            Verb::Patch => verbs::patch(self, &call),
-            Verb::Delete => verbs::delete(self, &call),
-            Verb::DeleteCollection => verbs::delete_collection(self, &call),
+        match call.info.verb {
+            Verb::Get => verbs::get(self, call),
+            Verb::List => verbs::list(self, call),
+            Verb::Watch => verbs::watch(self, call),
+            Verb::Create => verbs::create(self, call),
+            Verb::Update => verbs::update(self, call),
+            Verb::Patch => verbs::patch(self, call),
+            Verb::Delete => verbs::delete(self, call),
+            Verb::DeleteCollection => verbs::delete_collection(self, call),
         }
     }
 
