@@ -1,1 +1,18 @@
-//! Not yet written.
+//! Scenarios: a world, intents, events at times and expectations, played in virtual time.
+//!
+//! Owns the file format, the witness that checks invariants from outside, the report and the
+//! timeline. Must not contain behaviour of the operator: it is started as it is. The same stories
+//! run on the embedded cluster and, from the testbed, on a real control plane.
+
+pub mod observer;
+pub mod report;
+pub mod scenario;
+pub mod stage;
+pub mod story;
+pub mod timeline;
+pub mod witness;
+
+pub use report::{Outcome, Report};
+pub use scenario::Scenario;
+pub use stage::Stage;
+pub use story::play;

@@ -1,0 +1,162 @@
+//! The eyes of the witness: watches and logs of a stage, turned into facts.
+//!
+//! Owns the order in which facts are told. What the logs gained is told before the change that was
+//! just seen, so that a cloud call is judged by what was visible when it was made.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use shipshape_api::{NodePatchRun, NodePatchTask, names};
+use shipshape_cluster::store::{Following, Settings};
+use shipshape_cluster::{Change, Store};
+use shipshape_engine::view::{NodeView, PodView};
+use tokio::sync::Notify;
+
+use crate::stage::{OPERATOR, Stage};
+use crate::timeline::Timeline;
+use crate::witness::{Call, Fact, Witness};
+
+/// What the observer calls itself to the API.
+const OBSERVER: &str = "witness";
+
+struct Seen {
+    witness: Witness,
+    timeline: Timeline,
+    /// Positions in the request log and in the cloud's log.
+    requests: usize,
+    calls: usize,
+    /// Provider ids of machines, kept after the machines are gone.
+    provider_ids: BTreeMap<String, String>,
+}
+
+/// Watches a stage while a story plays.
+pub struct Observer {
+    stage: Stage,
+    seen: Arc<Mutex<Seen>>,
+    /// The runs, as they stand.
+    pub runs: Store<NodePatchRun>,
+    /// The tasks, as they stand.
+    pub tasks: Store<NodePatchTask>,
+    /// The nodes, as they stand.
+    pub nodes: Store<Node>,
+    /// Told whenever a run changes.
+    pub runs_changed: Arc<Notify>,
+    _following: Vec<Following>,
+}
+
+impl Observer {
+    /// Begins to watch; returns when the first look is complete.
+    pub async fn start(stage: Stage, witness: Witness) -> Self {
+        let seen = Arc::new(Mutex::new(Seen {
+            witness,
+            timeline: Timeline::new(stage.clock.now()),
+            requests: (stage.requests)(0).1,
+            calls: stage.cloud.log().len(),
+            provider_ids: BTreeMap::new(),
+        }));
+        let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
+        let pods: Store<Pod> = Store::new();
+        let runs_changed = Arc::new(Notify::new());
+        let client = stage.client(OBSERVER);
+        let following = vec![
+            nodes.start(Api::all(client.clone()), Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                move |change: Change<Node>| see(&stage, &seen, node_fact(&change))
+            }),
+            pods.start(Api::all(client.clone()), Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                move |change: Change<Pod>| see(&stage, &seen, pod_fact(&change))
+            }),
+            tasks.start(Api::all(client.clone()), Settings::default(), {
+                let (clock, seen) = (stage.clock, Arc::clone(&seen));
+                move |change: Change<NodePatchTask>| {
+                    lock(&seen).timeline.saw(change.object(), clock.now());
+                }
+            }),
+            runs.start(Api::all(client), Settings::default(), {
+                let changed = Arc::clone(&runs_changed);
+                move |_| changed.notify_one()
+            }),
+        ];
+        let observer =
+            Self { stage, seen, runs, tasks, nodes, runs_changed, _following: following };
+        observer.nodes.synced().await;
+        pods.synced().await;
+        observer.tasks.synced().await;
+        observer.runs.synced().await;
+        observer
+    }
+
+    /// Works with the witness, once it knows everything that the logs hold.
+    pub fn with_witness<T>(&self, work: impl FnOnce(&mut Witness) -> T) -> T {
+        let mut seen = lock(&self.seen);
+        read_logs(&self.stage, &mut seen);
+        work(&mut seen.witness)
+    }
+
+    /// The picture so far.
+    pub fn timeline(&self) -> Timeline {
+        lock(&self.seen).timeline.clone()
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn see(stage: &Stage, seen: &Mutex<Seen>, fact: Fact) {
+    let mut seen = lock(seen);
+    read_logs(stage, &mut seen);
+    seen.witness.see(stage.clock.now(), fact);
+}
+
+fn read_logs(stage: &Stage, seen: &mut Seen) {
+    let (requests, next) = (stage.requests)(seen.requests);
+    seen.requests = next;
+    for (at, request) in requests {
+        seen.witness.see(at, Fact::Request(request));
+    }
+    let calls = stage.cloud.log();
+    let fresh: Vec<_> = calls.iter().skip(seen.calls).cloned().collect();
+    seen.calls = calls.len();
+    if fresh.is_empty() {
+        return;
+    }
+    let machines = stage.cloud.machines();
+    for machine in &machines {
+        seen.provider_ids.insert(machine.id.0.clone(), machine.provider_id.0.clone());
+    }
+    for record in fresh {
+        if record.caller != OPERATOR || !record.took_effect() {
+            continue;
+        }
+        let Some(id) = record.machine else { continue };
+        let provider_id = seen.provider_ids.get(&id.0).cloned().unwrap_or_default();
+        let replaces = machines.iter().find(|machine| machine.id == id);
+        let replaces = replaces.and_then(|machine| machine.tags.get(names::TAG_REPLACES));
+        let call = match (record.call, replaces) {
+            ("ensureReplacement", Some(replaces)) => {
+                Call::Created { machine: id.0, provider_id, replaces: replaces.clone() }
+            }
+            ("deleteMachine", _) => Call::Deleted { machine: id.0, provider_id },
+            _ => continue,
+        };
+        seen.witness.see(record.at, Fact::Call(call));
+    }
+}
+
+fn node_fact(change: &Change<Node>) -> Fact {
+    match change {
+        Change::Applied { new, .. } => Fact::Node(NodeView::of(new)),
+        Change::Deleted { old } => Fact::NodeGone(NodeView::of(old).name),
+    }
+}
+
+fn pod_fact(change: &Change<Pod>) -> Fact {
+    match change {
+        Change::Applied { new, .. } => Fact::Pod(PodView::of(new)),
+        Change::Deleted { old } => Fact::PodGone(PodView::of(old).uid),
+    }
+}

@@ -1,0 +1,189 @@
+//! The scenario file.
+//!
+//! Owns the format and its checks: a wrong file gets a sentence with its line and field. Must not
+//! start anything. `docs/scenarios.md` documents every key.
+
+mod world;
+
+use std::path::Path;
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::Value;
+use shipshape_engine::settings::Settings;
+use thiserror::Error;
+
+use crate::report::Outcome;
+pub use world::{Budget, Workload, WorkloadKind, WorldSection};
+
+/// A scenario that cannot be read.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// The file cannot be opened.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// Which file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The text is not a scenario.
+    #[error("{path}: {message}")]
+    Format {
+        /// Which file.
+        path: String,
+        /// Line, field and what would be right.
+        message: String,
+    },
+}
+
+/// One scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// Name, for reports.
+    pub name: String,
+    /// What it shows, for people.
+    #[serde(default)]
+    pub description: String,
+    /// The cluster at the start.
+    #[serde(default)]
+    pub world: WorldSection,
+    /// Settings of the operator.
+    #[serde(default)]
+    pub settings: Settings,
+    /// Manifests created at the start, in this order.
+    pub intents: Vec<Value>,
+    /// What happens on the way.
+    #[serde(default)]
+    pub events: Vec<Event>,
+    /// What must come of it.
+    #[serde(default)]
+    pub expect: Expectations,
+}
+
+/// Something that happens at a time after the start.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Event {
+    /// Time after the intents were created.
+    pub at: SignedDuration,
+    /// What happens.
+    #[serde(rename = "do")]
+    pub action: Action,
+}
+
+/// What can happen. Nodes are named by their place in the sorted list of the first nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Action {
+    /// Somebody cordons a node.
+    Cordon {
+        /// Its place.
+        node: usize,
+    },
+    /// Somebody uncordons a node.
+    Uncordon {
+        /// Its place.
+        node: usize,
+    },
+    /// The machine of a node dies.
+    KillMachine {
+        /// Its place.
+        node: usize,
+    },
+    /// The operator's process dies, and a new one starts after a while.
+    CrashOperator {
+        /// How long none runs.
+        down: SignedDuration,
+    },
+    /// These zones have no capacity from now on; an empty list means all have.
+    FullZones(Vec<String>),
+    /// Somebody creates an object.
+    Create(Value),
+    /// Somebody deletes an object, given by apiVersion, kind and metadata.
+    Delete(Value),
+}
+
+/// What must come of a scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Expectations {
+    /// How it must end.
+    pub outcome: Outcome,
+    /// In what time.
+    pub within: SignedDuration,
+    /// How many nodes must have been replaced.
+    pub replaced: Option<usize>,
+    /// How many tasks must have failed.
+    pub failed: Option<usize>,
+    /// How often one pod may have been moved.
+    pub max_moves: Option<usize>,
+}
+
+impl Default for Expectations {
+    fn default() -> Self {
+        Self {
+            outcome: Outcome::Converged,
+            within: SignedDuration::from_hours(4),
+            replaced: None,
+            failed: None,
+            max_moves: None,
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScenarioError::File { path: name.clone(), source })?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads a scenario from text; `path` is only for messages.
+    pub fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
+        let wrong = |message: String| ScenarioError::Format { path: path.to_owned(), message };
+        let scenario: Self =
+            serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        scenario.check().map_err(wrong)?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.world.nodes == 0 {
+            return Err("world.nodes is 0; a scenario needs at least one node".to_owned());
+        }
+        if self.world.zones.is_empty() {
+            return Err("world.zones is empty; name at least one zone".to_owned());
+        }
+        if self.intents.is_empty() {
+            return Err("intents is empty; give at least one manifest".to_owned());
+        }
+        for (index, intent) in self.intents.iter().enumerate() {
+            for field in ["apiVersion", "kind", "metadata"] {
+                if intent.get(field).is_none() {
+                    return Err(format!("intents[{index}].{field} is missing"));
+                }
+            }
+        }
+        for (index, event) in self.events.iter().enumerate() {
+            let (Action::Cordon { node } | Action::Uncordon { node } | Action::KillMachine { node }) =
+                &event.action
+            else {
+                continue;
+            };
+            if *node >= self.world.nodes as usize {
+                return Err(format!(
+                    "events[{index}] names node {node}; there are {} nodes, counted from 0",
+                    self.world.nodes
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What a scenario file may say, and what a wrong one is told.
+
+use super::*;
+
+const GOOD: &str = "
+name: small
+world:
+  nodes: 3
+  workloads:
+    - name: web
+      replicas: 6
+      budget: { maxUnavailable: 1 }
+intents:
+  - apiVersion: shipshape.dev/v1alpha1
+    kind: NodePatchRun
+    metadata: { name: roll, namespace: default }
+    spec: { provider: { type: embedded } }
+events:
+  - at: 90s
+    do: { crashOperator: { down: 5s } }
+expect:
+  within: 1h
+  replaced: 3
+";
+
+fn complaint(text: &str) -> String {
+    Scenario::parse("test.yaml", text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_good_file_is_read_whole() {
+    let scenario = Scenario::parse("test.yaml", GOOD).unwrap();
+    assert_eq!(scenario.events[0].at, SignedDuration::from_secs(90));
+    assert_eq!(scenario.expect.replaced, Some(3));
+    assert_eq!(scenario.world.spec(1).objects.len(), 2, "a workload and its budget");
+}
+
+#[test]
+fn a_wrong_key_is_named_with_its_line() {
+    let message = complaint(&GOOD.replace("nodes: 3", "nodez: 3"));
+    assert!(message.contains("nodez"), "{message}");
+    assert!(message.contains("line 4"), "{message}");
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_line() {
+    let message = complaint(&GOOD.replace("at: 90s", "at: soon"));
+    assert!(message.contains("line 16"), "{message}");
+}
+
+#[test]
+fn what_yaml_cannot_see_is_checked_too() {
+    let table = [
+        ("nodes: 3", "nodes: 0", "world.nodes"),
+        ("crashOperator: { down: 5s }", "cordon: { node: 3 }", "events[0]"),
+        ("    kind: NodePatchRun\n", "", "intents[0].kind"),
+    ];
+    for (from, to, expected) in table {
+        let message = complaint(&GOOD.replace(from, to));
+        assert!(message.contains(expected), "{message}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The `world` part of a scenario file, and what it becomes.
+//!
+//! Owns the translation into the simulator's own words.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
+use shipshape_simulator::world::{WorldSpec, budget, daemon_set, deployment, job, stateful_set};
+
+/// The cluster at the start.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WorldSection {
+    /// How many nodes.
+    pub nodes: u32,
+    /// The zones that they are dealt out over.
+    pub zones: Vec<String>,
+    /// The image that the nodes run.
+    pub running_image: String,
+    /// The image that their group launches now.
+    pub image: String,
+    /// From the call to a running machine.
+    pub boot: SignedDuration,
+    /// From a running machine to its Node.
+    pub join: SignedDuration,
+    /// From the end's request to a machine's end.
+    pub terminate: SignedDuration,
+    /// From the binding of a pod to its containers running.
+    pub pod_start: SignedDuration,
+    /// How long a pod takes to stop.
+    pub pod_stop: SignedDuration,
+    /// In how many of a hundred changing cloud calls the answer is lost after the effect.
+    pub lost_cloud_answers: u8,
+    /// Reads of the cloud show the world as it was this long ago.
+    pub cloud_read_lag: SignedDuration,
+    /// What runs in the cluster.
+    pub workloads: Vec<Workload>,
+    /// Further objects, as manifests.
+    pub objects: Vec<Value>,
+}
+
+impl Default for WorldSection {
+    fn default() -> Self {
+        Self {
+            nodes: 6,
+            zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            running_image: "image-1".to_owned(),
+            image: "image-2".to_owned(),
+            boot: SignedDuration::from_secs(45),
+            join: SignedDuration::from_secs(15),
+            terminate: SignedDuration::from_secs(30),
+            pod_start: SignedDuration::from_secs(3),
+            pod_stop: SignedDuration::from_secs(2),
+            lost_cloud_answers: 0,
+            cloud_read_lag: SignedDuration::ZERO,
+            workloads: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
+}
+
+/// One workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Workload {
+    /// Name; its pods carry `app: NAME`.
+    pub name: String,
+    /// Kind of its controller.
+    #[serde(default)]
+    pub kind: WorkloadKind,
+    /// How many pods; ignored by a DaemonSet.
+    #[serde(default = "one")]
+    pub replicas: u32,
+    /// Thousandths of a core that each pod asks for.
+    #[serde(default = "hundred")]
+    pub cpu_millis: u32,
+    /// The disruption budget that guards it.
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// Kinds of workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum WorkloadKind {
+    /// Pods that are all alike.
+    #[default]
+    Deployment,
+    /// Pods with names and volumes of their own.
+    StatefulSet,
+    /// One pod on every node.
+    DaemonSet,
+    /// Pods that end.
+    Job,
+}
+
+/// A disruption budget: exactly one of the two.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Budget {
+    /// A number or a percentage that must stay available.
+    MinAvailable(Value),
+    /// A number or a percentage that may be away.
+    MaxUnavailable(Value),
+}
+
+impl WorldSection {
+    /// The simulator's description of this world.
+    pub fn spec(&self, seed: u64) -> WorldSpec {
+        let mut spec = WorldSpec::small(seed, self.nodes);
+        let mut group = GroupSpec::new("workers", &self.image, self.nodes);
+        group.running_image = Some(self.running_image.clone());
+        group.zones.clone_from(&self.zones);
+        spec.cloud = CloudSpec {
+            region: "north".to_owned(),
+            groups: vec![group],
+            settings: CloudSettings {
+                boot: duration(self.boot),
+                terminate: duration(self.terminate),
+                read_lag: duration(self.cloud_read_lag),
+                lost_answers: self.lost_cloud_answers,
+                ..CloudSettings::default()
+            },
+            ..CloudSpec::default()
+        };
+        spec.delays.join = duration(self.join);
+        spec.delays.pod_start = duration(self.pod_start);
+        spec.delays.pod_stop = duration(self.pod_stop);
+        let workloads = self.workloads.iter().flat_map(Workload::objects);
+        spec.with(workloads).with(self.objects.iter().cloned())
+    }
+}
+
+impl Workload {
+    fn objects(&self) -> Vec<Value> {
+        let name = &self.name;
+        let workload = match self.kind {
+            WorkloadKind::Deployment => deployment(name, self.replicas, self.cpu_millis),
+            WorkloadKind::StatefulSet => stateful_set(name, self.replicas, self.cpu_millis),
+            WorkloadKind::DaemonSet => daemon_set(name, self.cpu_millis),
+            WorkloadKind::Job => job(name, self.replicas),
+        };
+        let guard = self.budget.as_ref().map(|it| match it {
+            Budget::MinAvailable(value) => budget(name, &json!({ "minAvailable": value })),
+            Budget::MaxUnavailable(value) => budget(name, &json!({ "maxUnavailable": value })),
+        });
+        std::iter::once(workload).chain(guard).collect()
+    }
+}
+
+/// Negative times make no sense here and count as none.
+fn duration(value: SignedDuration) -> Duration {
+    Duration::try_from(value).unwrap_or_default()
+}

@@ -1,0 +1,298 @@
+//! The story: a scenario played on a stage, from the first object to the report.
+//!
+//! Owns the order of a play: namespaces, operator, intents, events, the end, a time of rest. Must not
+//! look into the operator: it starts it, may kill it, and reads the world.
+
+mod events;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+use shipshape_api::conditions::{ACCEPTED, COMPLETED};
+use shipshape_api::{NodePatchRun, TaskStep, names};
+use shipshape_cluster::{Shutdown, leader};
+use shipshape_controllers::{Operator, Places, Providers};
+use shipshape_engine::condition;
+use shipshape_engine::settings::Settings;
+use shipshape_simulator::world::{World, WorldError};
+use thiserror::Error;
+use tokio::task::JoinHandle;
+
+use crate::observer::Observer;
+use crate::report::{NodeCount, Outcome, Report};
+use crate::scenario::{Expectations, Scenario};
+use crate::stage::{OPERATOR, Stage};
+use crate::timeline::Timeline;
+use crate::witness::{Promises, Witness};
+
+/// How long the world is watched after the end: at rest nothing may be written.
+const REST: std::time::Duration = std::time::Duration::from_mins(10);
+
+/// A story that could not be played.
+#[derive(Debug, Error)]
+pub enum StoryError {
+    /// The world did not start.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The API refused an object of the scenario.
+    #[error("the API refused {what}: {source}")]
+    Refused {
+        /// The object, kind and name.
+        what: String,
+        /// What the API said.
+        source: Box<kube::Error>,
+    },
+    /// An object of the scenario is no object.
+    #[error("{what} cannot be read: {message}")]
+    Unreadable {
+        /// Which.
+        what: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// What a play leaves behind.
+pub struct Played {
+    /// The report.
+    pub report: Report,
+    /// The picture.
+    pub timeline: Timeline,
+}
+
+/// Plays a scenario on an embedded cluster of its own. To be called on a runtime with paused time
+/// and one thread; then the same seed gives the same trace.
+pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> {
+    let began = wall_clock();
+    let world = World::start(scenario.world.spec(seed)).await?;
+    let stage = Stage::embedded(&world);
+    let mut played = Box::pin(play_on(&stage, scenario)).await?;
+    played.report.seed = seed;
+    played.report.trace_hash = world.trace_hash();
+    played.report.wall_seconds = began.elapsed().as_secs_f64();
+    Ok(played)
+}
+
+/// Plays a scenario on a stage that somebody else has set. Seed, hash and wall time are the caller's.
+pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
+    prepare(&stage.client("story"), &scenario.intents).await?;
+    let observer = Observer::start(stage.clone(), Witness::new(promises(&scenario.intents))).await;
+    let mut company = Company::new(stage, &scenario.settings);
+    company.start();
+    let start = stage.clock.now();
+    for intent in &scenario.intents {
+        create(&stage.client("story"), intent).await?;
+    }
+    let limit = start.checked_add(scenario.expect.within).unwrap_or(Timestamp::MAX);
+    let has_ended = {
+        let play = events::play(stage, &observer, scenario, &mut company);
+        tokio::select! {
+            biased;
+            result = play => { result?; true }
+            () = stage.clock.sleep_until(limit) => false,
+        }
+    };
+    let end = stage.clock.now();
+    if has_ended {
+        observer.with_witness(|witness| witness.begin_rest());
+        tokio::time::sleep(REST).await;
+        observer.with_witness(|witness| witness.rest(stage.clock.now()));
+    }
+    company.stop().await;
+    let report = report(scenario, &observer, has_ended, end.duration_since(start).as_secs_f64());
+    Ok(Played { report, timeline: observer.timeline() })
+}
+
+/// The operator's process, as often as it is started.
+pub(crate) struct Company {
+    stage: Stage,
+    settings: Arc<Settings>,
+    starts: usize,
+    running: Option<(JoinHandle<()>, Shutdown)>,
+}
+
+impl Company {
+    fn new(stage: &Stage, settings: &Settings) -> Self {
+        let settings = Arc::new(settings.clone());
+        Self { stage: stage.clone(), settings, starts: 0, running: None }
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.starts += 1;
+        let mut providers = Providers::new();
+        let cloud = Arc::new(self.stage.cloud.handle(OPERATOR));
+        providers.insert("embedded".to_owned(), cloud);
+        let identity = format!("operator-{}", self.starts);
+        let operator = Operator {
+            client: self.stage.client(OPERATOR),
+            clock: self.stage.clock,
+            settings: Arc::clone(&self.settings),
+            providers,
+            election: Some(leader::Settings::new(names::DEFAULT_NAMESPACE, &identity)),
+            places: Places::new(identity),
+        };
+        let shutdown = Shutdown::new();
+        let told = shutdown.clone();
+        let handle = tokio::spawn(async move { operator.run(&told).await });
+        self.running = Some((handle, shutdown));
+    }
+
+    /// Ends the process where it stands.
+    pub(crate) fn crash(&mut self) {
+        if let Some((handle, _)) = self.running.take() {
+            handle.abort();
+        }
+    }
+
+    /// Asks the process to end and waits for it.
+    async fn stop(&mut self) {
+        if let Some((handle, shutdown)) = self.running.take() {
+            shutdown.begin();
+            if let Err(error) = handle.await {
+                tracing::error!(%error, "the operator ended badly");
+            }
+        }
+    }
+}
+
+/// Makes the namespaces that the operator and the intents need.
+async fn prepare(client: &Client, intents: &[Value]) -> Result<(), StoryError> {
+    let mut wanted = vec![names::DEFAULT_NAMESPACE.to_owned()];
+    wanted.extend(intents.iter().filter_map(|intent| {
+        intent.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned)
+    }));
+    wanted.sort();
+    wanted.dedup();
+    let api: Api<Namespace> = Api::all(client.clone());
+    for name in wanted {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.clone());
+        match api.create(&PostParams::default(), &namespace).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+            Err(source) => return Err(refused(&format!("Namespace {name}"), source)),
+        }
+    }
+    Ok(())
+}
+
+/// Creates any object from its manifest.
+pub(crate) async fn create(client: &Client, manifest: &Value) -> Result<(), StoryError> {
+    let (api, object, what) = dynamic(client, manifest)?;
+    api.create(&PostParams::default(), &object).await.map_err(|source| refused(&what, source))?;
+    Ok(())
+}
+
+/// The way to an object, the object, and what to call it.
+pub(crate) fn dynamic(
+    client: &Client,
+    manifest: &Value,
+) -> Result<(Api<DynamicObject>, DynamicObject, String), StoryError> {
+    let unreadable = |message: String| StoryError::Unreadable {
+        what: manifest.pointer("/metadata/name").map_or("an object".to_owned(), Value::to_string),
+        message,
+    };
+    let object: DynamicObject =
+        serde_json::from_value(manifest.clone()).map_err(|error| unreadable(error.to_string()))?;
+    let types = object.types.clone().ok_or_else(|| unreadable("no apiVersion and kind".to_owned()))?;
+    let kind = GroupVersionKind::try_from(types).map_err(|error| unreadable(error.to_string()))?;
+    let resource = ApiResource::from_gvk(&kind);
+    let api = match object.namespace() {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let what = format!("{} {}", kind.kind, object.name_any());
+    Ok((api, object, what))
+}
+
+fn refused(what: &str, source: kube::Error) -> StoryError {
+    StoryError::Refused { what: what.to_owned(), source: Box::new(source) }
+}
+
+/// The most nodes that all runs together may take out of service at once.
+fn promises(intents: &[Value]) -> Promises {
+    let runs = intents
+        .iter()
+        .filter_map(|intent| serde_json::from_value::<NodePatchRun>(intent.clone()).ok());
+    let (mut important, mut others) = (0, 0);
+    for run in runs {
+        important = important.max(run.spec.batch_size_important());
+        others = others.max(run.spec.batch_size_non_important());
+    }
+    Promises { disrupted_max: usize::try_from(important + others).unwrap_or_default() }
+}
+
+/// Whether a run will not move any more.
+pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
+    let Some(status) = &run.status else { return false };
+    condition::is_true(&status.conditions, COMPLETED)
+        || status.conditions.iter().any(|one| one.type_ == ACCEPTED && one.status == "False")
+}
+
+fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, seconds: f64) -> Report {
+    let runs = observer.runs.list();
+    let is_done = has_ended
+        && runs.iter().all(|run| {
+            run.status.as_ref().is_some_and(|it| condition::is_true(&it.conditions, COMPLETED))
+        });
+    let step = |wanted: TaskStep| {
+        let tasks = observer.tasks.list();
+        let steps = tasks.iter().filter_map(|task| task.status.as_ref());
+        steps.filter(|status| status.step_name() == wanted).count()
+    };
+    let total: i32 = runs.iter().filter_map(|run| run.status.as_ref()?.total).sum();
+    let nodes = NodeCount {
+        total: usize::try_from(total).unwrap_or_default(),
+        replaced: step(TaskStep::Done),
+        failed: step(TaskStep::Failed),
+        parked: 0,
+    };
+    let mut report = observer.with_witness(|witness| Report {
+        scenario: scenario.name.clone(),
+        outcome: match (witness.violations().is_empty(), is_done) {
+            (false, _) => Outcome::Violated,
+            (true, true) => Outcome::Converged,
+            (true, false) => Outcome::Stalled,
+        },
+        unmet: Vec::new(),
+        seed: 0,
+        virtual_seconds: seconds,
+        wall_seconds: 0.0,
+        nodes,
+        pods: witness.pod_count(),
+        evictions: witness.eviction_count(),
+        requests: witness.request_count(nodes.replaced),
+        violations: witness.violations().to_vec(),
+        trace_hash: String::new(),
+    });
+    report.unmet = unmet(&scenario.expect, &report);
+    report
+}
+
+/// What was expected and did not come about.
+fn unmet(expect: &Expectations, report: &Report) -> Vec<String> {
+    let mut unmet = Vec::new();
+    if report.outcome != expect.outcome {
+        unmet.push(format!("outcome is {:?}, expected {:?}", report.outcome, expect.outcome));
+    }
+    let mut compare = |what: &str, expected: Option<usize>, is: usize| {
+        if expected.is_some_and(|expected| expected != is) {
+            unmet.push(format!("{what} is {is}, expected {}", expected.unwrap_or_default()));
+        }
+    };
+    compare("replaced", expect.replaced, report.nodes.replaced);
+    compare("failed", expect.failed, report.nodes.failed);
+    if let Some(most) = expect.max_moves.filter(|most| report.pods.max_moves > *most) {
+        unmet.push(format!("maxMoves is {}, expected at most {most}", report.pods.max_moves));
+    }
+    unmet
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a play takes outside is not part of it")]
+fn wall_clock() -> std::time::Instant {
+    std::time::Instant::now()
+}

@@ -1,0 +1,100 @@
+//! The events of a story, each at its time, until every run has settled.
+//!
+//! Owns what each action does to the world. Must not wait for anything but the time and the runs.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use shipshape_engine::machine::ProviderId;
+use shipshape_provider::Provider;
+
+use super::{Company, StoryError, create, dynamic, is_settled, refused};
+use crate::observer::Observer;
+use crate::scenario::{Action, Scenario};
+use crate::stage::Stage;
+
+/// Plays all events in the order of their times, then waits until no run moves any more.
+pub(super) async fn play(
+    stage: &Stage,
+    observer: &Observer,
+    scenario: &Scenario,
+    company: &mut Company,
+) -> Result<(), StoryError> {
+    let start = stage.clock.now();
+    let first_nodes = observer.nodes.list();
+    let mut events = scenario.events.clone();
+    events.sort_by_key(|event| event.at);
+    for event in events {
+        if let Ok(at) = start.checked_add(event.at) {
+            stage.clock.sleep_until(at).await;
+        }
+        let scene = Scene { stage, observer };
+        match &event.action {
+            Action::CrashOperator { down } => {
+                company.crash();
+                tokio::time::sleep(Duration::try_from(*down).unwrap_or_default()).await;
+                company.start();
+            }
+            Action::Cordon { node } => scene.cordon(first_nodes.get(*node), true).await?,
+            Action::Uncordon { node } => scene.cordon(first_nodes.get(*node), false).await?,
+            Action::KillMachine { node } => scene.kill(first_nodes.get(*node)).await,
+            Action::FullZones(zones) => {
+                let zones = zones.iter().cloned().collect();
+                stage.cloud.adjust(|settings| settings.full_zones = zones);
+            }
+            Action::Create(manifest) => create(&stage.client("story"), manifest).await?,
+            Action::Delete(manifest) => scene.delete(manifest).await?,
+        }
+    }
+    while !all_settled(observer) {
+        observer.runs_changed.notified().await;
+    }
+    Ok(())
+}
+
+fn all_settled(observer: &Observer) -> bool {
+    observer.runs.list().iter().all(|run| is_settled(run))
+}
+
+struct Scene<'a> {
+    stage: &'a Stage,
+    observer: &'a Observer,
+}
+
+impl Scene<'_> {
+    async fn cordon(
+        &self,
+        node: Option<&std::sync::Arc<Node>>,
+        unschedulable: bool,
+    ) -> Result<(), StoryError> {
+        let Some(node) = node else { return Ok(()) };
+        let name = node.name_any();
+        self.observer.with_witness(|witness| witness.expect_foreign_cordon(&name));
+        let api: Api<Node> = Api::all(self.stage.client("somebody"));
+        let patch = Patch::Merge(json!({ "spec": { "unschedulable": unschedulable } }));
+        api.patch(&name, &PatchParams::default(), &patch)
+            .await
+            .map_err(|source| refused(&format!("Node {name}"), source))?;
+        Ok(())
+    }
+
+    async fn kill(&self, node: Option<&std::sync::Arc<Node>>) {
+        let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
+        let Some(id) = id else { return };
+        let cloud = self.stage.cloud.handle("somebody");
+        if let Ok(machine) = cloud.resolve(&ProviderId(id)).await {
+            self.stage.cloud.kill_machine(&machine.id);
+        }
+    }
+
+    async fn delete(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {
+        let (api, object, what) = dynamic(&self.stage.client("somebody"), manifest)?;
+        api.delete(&object.name_any(), &DeleteParams::default())
+            .await
+            .map_err(|source| refused(&what, source))?;
+        Ok(())
+    }
+}

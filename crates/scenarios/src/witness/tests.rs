@@ -1,0 +1,144 @@
+//! Each check is broken once, and not broken by what is right.
+
+use super::*;
+
+fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        provider_id: Some(name.into()),
+        ready: true,
+        ..NodeView::default()
+    }
+}
+
+fn pod(name: &str, node: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        node: node.to_owned(),
+        owner: Some(("ReplicaSet".to_owned(), "web".to_owned())),
+        ..PodView::default()
+    }
+}
+
+fn eviction(uid: &str, code: u16) -> Fact {
+    Fact::Request(Request {
+        verb: "create".to_owned(),
+        resource: "pods".to_owned(),
+        subresource: "eviction".to_owned(),
+        uid: uid.to_owned(),
+        code,
+        ..Request::default()
+    })
+}
+
+fn created(machine: &str, replaces: &str) -> Fact {
+    Fact::Call(Call::Created {
+        machine: machine.to_owned(),
+        provider_id: machine.to_owned(),
+        replaces: replaces.to_owned(),
+    })
+}
+
+fn deleted(machine: &str) -> Fact {
+    Fact::Call(Call::Deleted { machine: machine.to_owned(), provider_id: machine.to_owned() })
+}
+
+fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
+    let mut witness = Witness::new(Promises { disrupted_max: 1 });
+    for fact in facts {
+        witness.see(Timestamp::UNIX_EPOCH, fact);
+    }
+    witness.rest(Timestamp::UNIX_EPOCH);
+    witness.violations().iter().map(|violation| violation.invariant).collect()
+}
+
+#[test]
+fn a_proper_replacement_breaks_nothing() {
+    let facts = vec![
+        Fact::Node(node("old")),
+        Fact::Pod(pod("p", "old")),
+        created("new", "old"),
+        Fact::Node(node("new")),
+        Fact::Node(NodeView { unschedulable: true, ..node("old") }),
+        eviction("p", 201),
+        Fact::PodGone("p".to_owned()),
+        deleted("old"),
+        Fact::NodeGone("old".to_owned()),
+    ];
+    assert_eq!(broken(facts), Vec::<&str>::new());
+}
+
+#[test]
+fn one_cordon_too_many_breaks_i1() {
+    let cordoned = |name| Fact::Node(NodeView { unschedulable: true, ..node(name) });
+    let facts = vec![
+        cordoned("a"),
+        cordoned("b"),
+        Fact::NodeGone("a".to_owned()),
+        Fact::NodeGone("b".to_owned()),
+    ];
+    assert_eq!(broken(facts), ["I1"]);
+}
+
+#[test]
+fn removal_without_a_ready_replacement_breaks_i2() {
+    let sick = Fact::Node(NodeView { ready: false, ..node("new") });
+    assert_eq!(broken(vec![Fact::Node(node("old")), deleted("old")]), ["I2"]);
+    assert_eq!(broken(vec![created("new", "old"), sick, deleted("old")]), ["I2"]);
+}
+
+#[test]
+fn removal_under_a_pod_breaks_i2() {
+    let facts = vec![
+        Fact::Node(node("old")),
+        Fact::Pod(pod("p", "old")),
+        created("new", "old"),
+        Fact::Node(node("new")),
+        deleted("old"),
+    ];
+    assert_eq!(broken(facts), ["I2"]);
+}
+
+#[test]
+fn a_second_replacement_breaks_i3_and_a_repeated_call_does_not() {
+    assert_eq!(broken(vec![created("n1", "old"), created("n1", "old")]), Vec::<&str>::new());
+    assert_eq!(broken(vec![created("n1", "old"), created("n2", "old")]), ["I3"]);
+}
+
+#[test]
+fn a_deleted_pod_breaks_i6() {
+    let delete = Request {
+        verb: "delete".to_owned(),
+        resource: "pods".to_owned(),
+        ..Request::default()
+    };
+    assert_eq!(broken(vec![Fact::Request(delete)]), ["I6"]);
+}
+
+#[test]
+fn a_cordon_left_behind_breaks_i11() {
+    assert_eq!(broken(vec![Fact::Node(NodeView { unschedulable: true, ..node("a") })]), ["I11"]);
+}
+
+#[test]
+fn moves_are_counted_along_the_line_of_a_replica() {
+    let mut witness = Witness::new(Promises { disrupted_max: 1 });
+    let facts = [
+        Fact::Pod(pod("p1", "a")),
+        eviction("p1", 429),
+        eviction("p1", 201),
+        Fact::PodGone("p1".to_owned()),
+        Fact::Pod(pod("p2", "b")),
+        eviction("p2", 201),
+        Fact::Pod(pod("p3", "c")),
+        Fact::PodGone("p2".to_owned()),
+    ];
+    for fact in facts {
+        witness.see(Timestamp::UNIX_EPOCH, fact);
+    }
+    let pods = witness.pod_count();
+    assert_eq!((pods.total, pods.evicted, pods.max_moves), (1, 2, 2));
+    assert_eq!(witness.eviction_count(), EvictionCount { calls: 3, refused: 1 });
+}
