@@ -80,8 +80,15 @@ impl Observer {
                 move |_| changed.notify_one()
             }),
         ];
-        let observer =
-            Self { stage, seen, runs, tasks, nodes, runs_changed, _following: following };
+        let observer = Self {
+            stage,
+            seen,
+            runs,
+            tasks,
+            nodes,
+            runs_changed,
+            _following: following,
+        };
         observer.nodes.synced().await;
         pods.synced().await;
         observer.tasks.synced().await;
@@ -126,7 +133,8 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
     }
     let machines = stage.cloud.machines();
     for machine in &machines {
-        seen.provider_ids.insert(machine.id.0.clone(), machine.provider_id.0.clone());
+        seen.provider_ids
+            .insert(machine.id.0.clone(), machine.provider_id.0.clone());
     }
     for record in fresh {
         if record.caller != OPERATOR || !record.took_effect() {
@@ -137,10 +145,15 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
         let replaces = machines.iter().find(|machine| machine.id == id);
         let replaces = replaces.and_then(|machine| machine.tags.get(names::TAG_REPLACES));
         let call = match (record.call, replaces) {
-            ("ensureReplacement", Some(replaces)) => {
-                Call::Created { machine: id.0, provider_id, replaces: replaces.clone() }
-            }
-            ("deleteMachine", _) => Call::Deleted { machine: id.0, provider_id },
+            ("ensureReplacement", Some(replaces)) => Call::Created {
+                machine: id.0,
+                provider_id,
+                replaces: replaces.clone(),
+            },
+            ("deleteMachine", _) => Call::Deleted {
+                machine: id.0,
+                provider_id,
+            },
             _ => continue,
         };
         seen.witness.see(record.at, Fact::Call(call));

@@ -85,7 +85,7 @@ pub struct EvictionCount {
     pub refused: usize,
 }
 
-/// Requests of the operator.
+/// Requests of the operator, without the renewals of its leader's lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestCount {
@@ -117,9 +117,21 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}  seed {}  {:?}", self.scenario, self.seed, self.outcome)?;
-        let NodeCount { total, replaced, failed, parked } = self.nodes;
-        writeln!(formatter, "  nodes      {replaced} of {total} replaced, {failed} failed, {parked} parked")?;
+        writeln!(
+            formatter,
+            "{}  seed {}  {:?}",
+            self.scenario, self.seed, self.outcome
+        )?;
+        let NodeCount {
+            total,
+            replaced,
+            failed,
+            parked,
+        } = self.nodes;
+        writeln!(
+            formatter,
+            "  nodes      {replaced} of {total} replaced, {failed} failed, {parked} parked"
+        )?;
         let pods = self.pods;
         writeln!(
             formatter,
@@ -127,7 +139,10 @@ impl fmt::Display for Report {
             pods.total, pods.evicted, pods.mean_moves, pods.max_moves
         )?;
         let EvictionCount { calls, refused } = self.evictions;
-        writeln!(formatter, "  evictions  {calls} calls, {refused} refused by a budget")?;
+        writeln!(
+            formatter,
+            "  evictions  {calls} calls, {refused} refused by a budget"
+        )?;
         let requests = self.requests;
         writeln!(
             formatter,
@@ -142,7 +157,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(formatter, "  trace      {}", self.trace_hash)?;
         for violation in &self.violations {
-            writeln!(formatter, "  VIOLATED {} at {}: {}", violation.invariant, violation.at, violation.text)?;
+            writeln!(
+                formatter,
+                "  VIOLATED {} at {}: {}",
+                violation.invariant, violation.at, violation.text
+            )?;
         }
         for unmet in &self.unmet {
             writeln!(formatter, "  UNMET {unmet}")?;

@@ -137,14 +137,19 @@ impl Scenario {
     /// Reads a scenario file.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ScenarioError::File { path: name.clone(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::File {
+            path: name.clone(),
+            source,
+        })?;
         Self::parse(&name, &text)
     }
 
     /// Reads a scenario from text; `path` is only for messages.
     pub fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
-        let wrong = |message: String| ScenarioError::Format { path: path.to_owned(), message };
+        let wrong = |message: String| ScenarioError::Format {
+            path: path.to_owned(),
+            message,
+        };
         let scenario: Self =
             serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
         scenario.check().map_err(wrong)?;
@@ -169,8 +174,9 @@ impl Scenario {
             }
         }
         for (index, event) in self.events.iter().enumerate() {
-            let (Action::Cordon { node } | Action::Uncordon { node } | Action::KillMachine { node }) =
-                &event.action
+            let (Action::Cordon { node }
+            | Action::Uncordon { node }
+            | Action::KillMachine { node }) = &event.action
             else {
                 continue;
             };

@@ -46,7 +46,9 @@ impl Stage {
             requests: Arc::new(move |from| {
                 let entries = log.log_since(from);
                 let next = from + entries.len();
-                let mine = entries.into_iter().filter(|entry| entry.user_agent == OPERATOR);
+                let mine = entries
+                    .into_iter()
+                    .filter(|entry| entry.user_agent == OPERATOR);
                 let requests = mine.map(|entry| {
                     let request = Request {
                         verb: entry.verb.as_str().to_owned(),

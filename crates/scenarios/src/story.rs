@@ -87,7 +87,9 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     for intent in &scenario.intents {
         create(&stage.client("story"), intent).await?;
     }
-    let limit = start.checked_add(scenario.expect.within).unwrap_or(Timestamp::MAX);
+    let limit = start
+        .checked_add(scenario.expect.within)
+        .unwrap_or(Timestamp::MAX);
     let has_ended = {
         let play = events::play(stage, &observer, scenario, &mut company);
         tokio::select! {
@@ -103,8 +105,16 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
     }
     company.stop().await;
-    let report = report(scenario, &observer, has_ended, end.duration_since(start).as_secs_f64());
-    Ok(Played { report, timeline: observer.timeline() })
+    let report = report(
+        scenario,
+        &observer,
+        has_ended,
+        end.duration_since(start).as_secs_f64(),
+    );
+    Ok(Played {
+        report,
+        timeline: observer.timeline(),
+    })
 }
 
 /// The operator's process, as often as it is started.
@@ -118,7 +128,12 @@ pub(crate) struct Company {
 impl Company {
     fn new(stage: &Stage, settings: &Settings) -> Self {
         let settings = Arc::new(settings.clone());
-        Self { stage: stage.clone(), settings, starts: 0, running: None }
+        Self {
+            stage: stage.clone(),
+            settings,
+            starts: 0,
+            running: None,
+        }
     }
 
     pub(crate) fn start(&mut self) {
@@ -163,7 +178,10 @@ impl Company {
 async fn prepare(client: &Client, intents: &[Value]) -> Result<(), StoryError> {
     let mut wanted = vec![names::DEFAULT_NAMESPACE.to_owned()];
     wanted.extend(intents.iter().filter_map(|intent| {
-        intent.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned)
+        intent
+            .pointer("/metadata/namespace")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
     }));
     wanted.sort();
     wanted.dedup();
@@ -183,7 +201,9 @@ async fn prepare(client: &Client, intents: &[Value]) -> Result<(), StoryError> {
 /// Creates any object from its manifest.
 pub(crate) async fn create(client: &Client, manifest: &Value) -> Result<(), StoryError> {
     let (api, object, what) = dynamic(client, manifest)?;
-    api.create(&PostParams::default(), &object).await.map_err(|source| refused(&what, source))?;
+    api.create(&PostParams::default(), &object)
+        .await
+        .map_err(|source| refused(&what, source))?;
     Ok(())
 }
 
@@ -193,12 +213,17 @@ pub(crate) fn dynamic(
     manifest: &Value,
 ) -> Result<(Api<DynamicObject>, DynamicObject, String), StoryError> {
     let unreadable = |message: String| StoryError::Unreadable {
-        what: manifest.pointer("/metadata/name").map_or("an object".to_owned(), Value::to_string),
+        what: manifest
+            .pointer("/metadata/name")
+            .map_or("an object".to_owned(), Value::to_string),
         message,
     };
     let object: DynamicObject =
         serde_json::from_value(manifest.clone()).map_err(|error| unreadable(error.to_string()))?;
-    let types = object.types.clone().ok_or_else(|| unreadable("no apiVersion and kind".to_owned()))?;
+    let types = object
+        .types
+        .clone()
+        .ok_or_else(|| unreadable("no apiVersion and kind".to_owned()))?;
     let kind = GroupVersionKind::try_from(types).map_err(|error| unreadable(error.to_string()))?;
     let resource = ApiResource::from_gvk(&kind);
     let api = match object.namespace() {
@@ -210,7 +235,10 @@ pub(crate) fn dynamic(
 }
 
 fn refused(what: &str, source: kube::Error) -> StoryError {
-    StoryError::Refused { what: what.to_owned(), source: Box::new(source) }
+    StoryError::Refused {
+        what: what.to_owned(),
+        source: Box::new(source),
+    }
 }
 
 /// The most nodes that all runs together may take out of service at once.
@@ -223,28 +251,40 @@ fn promises(intents: &[Value]) -> Promises {
         important = important.max(run.spec.batch_size_important());
         others = others.max(run.spec.batch_size_non_important());
     }
-    Promises { disrupted_max: usize::try_from(important + others).unwrap_or_default() }
+    Promises {
+        disrupted_max: usize::try_from(important + others).unwrap_or_default(),
+    }
 }
 
 /// Whether a run will not move any more.
 pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
-    let Some(status) = &run.status else { return false };
+    let Some(status) = &run.status else {
+        return false;
+    };
     condition::is_true(&status.conditions, COMPLETED)
-        || status.conditions.iter().any(|one| one.type_ == ACCEPTED && one.status == "False")
+        || status
+            .conditions
+            .iter()
+            .any(|one| one.type_ == ACCEPTED && one.status == "False")
 }
 
 fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, seconds: f64) -> Report {
     let runs = observer.runs.list();
     let is_done = has_ended
         && runs.iter().all(|run| {
-            run.status.as_ref().is_some_and(|it| condition::is_true(&it.conditions, COMPLETED))
+            run.status
+                .as_ref()
+                .is_some_and(|it| condition::is_true(&it.conditions, COMPLETED))
         });
     let step = |wanted: TaskStep| {
         let tasks = observer.tasks.list();
         let steps = tasks.iter().filter_map(|task| task.status.as_ref());
         steps.filter(|status| status.step_name() == wanted).count()
     };
-    let total: i32 = runs.iter().filter_map(|run| run.status.as_ref()?.total).sum();
+    let total: i32 = runs
+        .iter()
+        .filter_map(|run| run.status.as_ref()?.total)
+        .sum();
     let nodes = NodeCount {
         total: usize::try_from(total).unwrap_or_default(),
         replaced: step(TaskStep::Done),
@@ -277,22 +317,37 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, seconds: f6
 fn unmet(expect: &Expectations, report: &Report) -> Vec<String> {
     let mut unmet = Vec::new();
     if report.outcome != expect.outcome {
-        unmet.push(format!("outcome is {:?}, expected {:?}", report.outcome, expect.outcome));
+        unmet.push(format!(
+            "outcome is {:?}, expected {:?}",
+            report.outcome, expect.outcome
+        ));
     }
     let mut compare = |what: &str, expected: Option<usize>, is: usize| {
         if expected.is_some_and(|expected| expected != is) {
-            unmet.push(format!("{what} is {is}, expected {}", expected.unwrap_or_default()));
+            unmet.push(format!(
+                "{what} is {is}, expected {}",
+                expected.unwrap_or_default()
+            ));
         }
     };
     compare("replaced", expect.replaced, report.nodes.replaced);
     compare("failed", expect.failed, report.nodes.failed);
-    if let Some(most) = expect.max_moves.filter(|most| report.pods.max_moves > *most) {
-        unmet.push(format!("maxMoves is {}, expected at most {most}", report.pods.max_moves));
+    if let Some(most) = expect
+        .max_moves
+        .filter(|most| report.pods.max_moves > *most)
+    {
+        unmet.push(format!(
+            "maxMoves is {}, expected at most {most}",
+            report.pods.max_moves
+        ));
     }
     unmet
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a play takes outside is not part of it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a play takes outside is not part of it"
+)]
 fn wall_clock() -> std::time::Instant {
     std::time::Instant::now()
 }

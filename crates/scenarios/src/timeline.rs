@@ -32,15 +32,26 @@ pub struct Timeline {
 impl Timeline {
     /// An empty picture that begins now.
     pub fn new(start: Timestamp) -> Self {
-        Self { start, end: start, rows: BTreeMap::new() }
+        Self {
+            start,
+            end: start,
+            rows: BTreeMap::new(),
+        }
     }
 
     /// Takes in how a task stands.
     pub fn saw(&mut self, task: &NodePatchTask, now: Timestamp) {
         self.end = self.end.max(now);
-        let step = task.status.as_ref().map(|status| status.step_name()).unwrap_or_default();
+        let step = task
+            .status
+            .as_ref()
+            .map(|status| status.step_name())
+            .unwrap_or_default();
         let zone = task.spec.zone.clone().unwrap_or_default();
-        let marks = self.rows.entry((zone, task.spec.node_name.clone())).or_default();
+        let marks = self
+            .rows
+            .entry((zone, task.spec.node_name.clone()))
+            .or_default();
         if marks.last().is_none_or(|last| last.step != step) {
             marks.push(Mark { at: now, step });
         }
@@ -68,8 +79,20 @@ impl Timeline {
     fn draw_legend(&self, svg: &mut String) {
         let mut x = LEFT;
         for step in STEPS {
-            put(svg, format_args!("<rect x=\"{x}\" y=\"36\" width=\"12\" height=\"12\" fill=\"{}\"/>", colour(step)));
-            put(svg, format_args!("<text x=\"{}\" y=\"46\" fill=\"#374151\">{step:?}</text>", x + 17.0));
+            put(
+                svg,
+                format_args!(
+                    "<rect x=\"{x}\" y=\"36\" width=\"12\" height=\"12\" fill=\"{}\"/>",
+                    colour(step)
+                ),
+            );
+            put(
+                svg,
+                format_args!(
+                    "<text x=\"{}\" y=\"46\" fill=\"#374151\">{step:?}</text>",
+                    x + 17.0
+                ),
+            );
             x += 92.0;
         }
     }
@@ -80,41 +103,53 @@ impl Timeline {
         let mut at = 0.0;
         while at * 60.0 <= total {
             let x = self.x(at * 60.0);
-            put(svg, format_args!(
-                "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#e5e7eb\"/>",
-                height - 28.0
-            ));
-            put(svg, format_args!(
-                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#6b7280\">{at} min</text>",
-                height - 10.0
-            ));
+            put(
+                svg,
+                format_args!(
+                    "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#e5e7eb\"/>",
+                    height - 28.0
+                ),
+            );
+            put(
+                svg,
+                format_args!(
+                    "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#6b7280\">{at} min</text>",
+                    height - 10.0
+                ),
+            );
             at += minutes;
         }
     }
 
     fn draw_row(&self, svg: &mut String, index: usize, label: &str, marks: &[Mark]) {
         let y = TOP + ROW * float(index);
-        put(svg, format_args!(
-            "<text x=\"12\" y=\"{:.1}\" fill=\"#111827\">{}</text>",
-            y + 14.0,
-            escaped(label)
-        ));
+        put(
+            svg,
+            format_args!(
+                "<text x=\"12\" y=\"{:.1}\" fill=\"#111827\">{}</text>",
+                y + 14.0,
+                escaped(label)
+            ),
+        );
         for (position, mark) in marks.iter().enumerate() {
             if mark.step.is_final() {
                 continue;
             }
             let until = marks.get(position + 1).map_or(self.end, |next| next.at);
             let (from, to) = (self.x(self.seconds(mark.at)), self.x(self.seconds(until)));
-            put(svg, format_args!(
-                "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\" fill=\"{}\">\
+            put(
+                svg,
+                format_args!(
+                    "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\" fill=\"{}\">\
                  <title>{}: {:?} for {:.0} s</title></rect>",
-                y + 3.0,
-                (to - from).max(1.0),
-                colour(mark.step),
-                escaped(label),
-                mark.step,
-                self.seconds(until) - self.seconds(mark.at)
-            ));
+                    y + 3.0,
+                    (to - from).max(1.0),
+                    colour(mark.step),
+                    escaped(label),
+                    mark.step,
+                    self.seconds(until) - self.seconds(mark.at)
+                ),
+            );
         }
     }
 
@@ -173,7 +208,9 @@ fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 fn float(count: usize) -> f64 {
@@ -188,11 +225,18 @@ mod tests {
     use super::*;
 
     fn task(node: &str, step: TaskStep) -> NodePatchTask {
-        let spec = NodePatchTaskSpec { node_name: node.to_owned(), ..NodePatchTaskSpec::default() };
+        let spec = NodePatchTaskSpec {
+            node_name: node.to_owned(),
+            ..NodePatchTaskSpec::default()
+        };
         let mut task = NodePatchTask::new("t", spec);
         let since = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
         task.status = Some(NodePatchTaskStatus {
-            step: Some(StepRecord { name: step, since, deadline: None }),
+            step: Some(StepRecord {
+                name: step,
+                since,
+                deadline: None,
+            }),
             ..NodePatchTaskStatus::default()
         });
         task
@@ -214,7 +258,13 @@ mod tests {
 
     #[test]
     fn an_axis_has_about_ten_marks() {
-        for (wanted, step) in [(0.3, 1.0), (1.5, 2.0), (3.0, 5.0), (7.0, 10.0), (30.0, 50.0)] {
+        for (wanted, step) in [
+            (0.3, 1.0),
+            (1.5, 2.0),
+            (3.0, 5.0),
+            (7.0, 10.0),
+            (30.0, 50.0),
+        ] {
             assert!((nice_step(wanted) - step).abs() < f64::EPSILON, "{wanted}");
         }
     }

@@ -12,6 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use shipshape_api::names::LEADER_LEASE;
 use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
@@ -101,7 +102,10 @@ pub struct Witness {
 impl Witness {
     /// A witness that has seen nothing.
     pub fn new(promises: Promises) -> Self {
-        Self { promises, ..Self::default() }
+        Self {
+            promises,
+            ..Self::default()
+        }
     }
 
     /// Somebody else than the operator is about to cordon, or has cordoned, this node.
@@ -132,6 +136,10 @@ impl Witness {
     }
 
     fn take_request(&mut self, at: Timestamp, request: &Request) {
+        // A leader renews its lease all the time, whether it works or not.
+        if request.object.ends_with(LEADER_LEASE) {
+            return;
+        }
         self.requests.total += 1;
         if !matches!(request.verb.as_str(), "get" | "list" | "watch") && !request.dry_run {
             self.requests.writes += 1;
@@ -153,14 +161,21 @@ impl Witness {
 
     fn take_call(&mut self, at: Timestamp, call: Call) {
         match call {
-            Call::Created { machine, provider_id, replaces } => {
+            Call::Created {
+                machine,
+                provider_id,
+                replaces,
+            } => {
                 let made = self.replacements.entry(replaces.clone()).or_default();
                 if !made.iter().any(|(known, _)| *known == machine) {
                     made.push((machine, provider_id));
                 }
                 self.check_single_replacement(at, &replaces);
             }
-            Call::Deleted { machine, provider_id } => {
+            Call::Deleted {
+                machine,
+                provider_id,
+            } => {
                 self.check_removal(at, &machine, &provider_id);
             }
         }
@@ -183,7 +198,11 @@ impl Witness {
 
     /// Pods and their moves.
     pub fn pod_count(&self) -> PodCount {
-        let total = self.pods.values().filter(|pod| !checks::is_daemon(pod)).count();
+        let total = self
+            .pods
+            .values()
+            .filter(|pod| !checks::is_daemon(pod))
+            .count();
         self.moves.count(total)
     }
 
@@ -195,7 +214,10 @@ impl Witness {
     /// Requests, counted per replaced node.
     pub fn request_count(&self, replaced: usize) -> RequestCount {
         let per_node = as_float(self.requests.writes) / as_float(replaced.max(1));
-        RequestCount { writes_per_node: per_node, ..self.requests }
+        RequestCount {
+            writes_per_node: per_node,
+            ..self.requests
+        }
     }
 }
 

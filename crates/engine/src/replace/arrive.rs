@@ -3,7 +3,6 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Nothing
 //! here touches the old node: everything up to the cordon can be undone by removing a machine.
 
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{LOCKED, NEW_NODE_READY, REPLACEMENT_ENSURED};
 use shipshape_api::names;
@@ -40,10 +39,7 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
                 operation: operation(draft).to_owned(),
                 holder: task_key(draft),
             }));
-            draft.wait(
-                format!("the lock of node {}", node.name),
-                Some(SignedDuration::ZERO),
-            );
+            draft.look_again();
         }
     }
 }
@@ -99,9 +95,8 @@ pub(super) fn provision(draft: &mut Draft<'_>) {
             },
         );
     } else if let Some(request) = replacement_request(draft) {
-        let reason = format!("the cloud to create a machine in zone {}", request.zone);
         draft.effect(Effect::EnsureReplacement(request));
-        draft.wait(reason, Some(draft.settings.machine_poll));
+        draft.wait_as_usual(Some(draft.settings.machine_poll));
     } else {
         draft.fail(
             "IntentMissing",
@@ -151,13 +146,14 @@ pub(super) fn join(draft: &mut Draft<'_>) {
             replacement_lost(draft, "the cloud has ended it");
         }
         (_, Some(node)) if node.ready => enter_cordon(draft, &node),
-        (_, Some(node)) => draft.wait(format!("node {} to become ready", node.name), None),
-        (MachineState::Ready, None) => {
-            draft.wait(format!("machine {} to join as a node", machine.id), None);
+        (MachineState::Ready, None) | (_, Some(_)) => {
+            draft.wait(
+                format!("machine {} to join as a ready node", machine.id),
+                None,
+            );
         }
         (MachineState::Unknown | MachineState::Creating | MachineState::Stopped, None) => {
-            let reason = format!("machine {} to boot", machine.id);
-            draft.wait(reason, Some(draft.settings.machine_poll));
+            draft.wait_as_usual(Some(draft.settings.machine_poll));
         }
     }
 }

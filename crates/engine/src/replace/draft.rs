@@ -6,7 +6,9 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
-use shipshape_api::node_patch_task::{NodePatchTaskStatus, StepRecord, TaskStep, phase_of};
+use shipshape_api::node_patch_task::{
+    MachineRecord, NodePatchTaskStatus, StepRecord, TaskStep, phase_of,
+};
 
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Notice};
@@ -67,7 +69,8 @@ impl<'a> Draft<'a> {
         self.enter(next);
     }
 
-    /// Enters a step: the wait of the former one is over and its delay forgiven.
+    /// Enters a step: the wait of the former one is over and its delay forgiven. What the new one
+    /// usually waits for is said at once: one write instead of two.
     pub(super) fn enter(&mut self, next: TaskStep) {
         let deadline = deadline_of(&self.settings.deadlines, next)
             .and_then(|limit| self.now.checked_add(limit).ok());
@@ -77,7 +80,7 @@ impl<'a> Draft<'a> {
             deadline: deadline.map(Time),
         });
         self.status.phase = Some(phase_of(next));
-        self.status.waiting_for = None;
+        self.status.waiting_for = self.usual_wait(next);
         self.status.last_error = None;
         self.status.conditions.retain(|one| one.type_ != OVERDUE);
     }
@@ -96,6 +99,48 @@ impl<'a> Draft<'a> {
         }
         self.status.waiting_for = Some(reason);
         self.wake = wake;
+    }
+
+    /// Stays in the step for its usual reason.
+    pub(super) fn wait_as_usual(&mut self, again: Option<SignedDuration>) {
+        let step = self.status.step_name();
+        let reason = self.usual_wait(step).unwrap_or_default();
+        self.wait(reason, again);
+    }
+
+    /// What a step waits for when nothing is in its way.
+    fn usual_wait(&self, step: TaskStep) -> Option<String> {
+        let node = &self.snapshot.task.spec.node_name;
+        let id = |record: &Option<MachineRecord>| {
+            record
+                .as_ref()
+                .map(|machine| machine.id.clone())
+                .unwrap_or_default()
+        };
+        match step {
+            TaskStep::Provision => {
+                let zone = self
+                    .status
+                    .replacement
+                    .as_ref()
+                    .map(|record| record.zone.as_str());
+                Some(format!(
+                    "the cloud to create a machine in zone {}",
+                    zone.unwrap_or_default()
+                ))
+            }
+            TaskStep::Join => Some(format!("machine {} to boot", id(&self.status.new_machine))),
+            TaskStep::Cordon => Some(format!("node {node} to be cordoned")),
+            TaskStep::Drain => Some("pods to leave".to_owned()),
+            TaskStep::Remove => Some(format!("machine {} to end", id(&self.status.old_machine))),
+            TaskStep::Forget => Some(format!("Node {node} to go")),
+            TaskStep::Lock | TaskStep::Release | TaskStep::Done | TaskStep::Failed => None,
+        }
+    }
+
+    /// Looks again at once: what was just asked for shows without delay, so there is nothing to tell.
+    pub(super) fn look_again(&mut self) {
+        self.wake = Some(self.now);
     }
 
     /// What a question came to: the thing or its absence. Without a clear answer the wait is already

@@ -3,7 +3,6 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
-use jiff::SignedDuration;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
 
@@ -44,7 +43,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         }
         Ok(Some(node)) => {
             draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
-            draft.wait(format!("node {} to be cordoned", node.name), None);
+            draft.wait_as_usual(None);
         }
     }
 }
@@ -71,22 +70,25 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
     }
-    draft.wait(drain_reason(&next), None);
+    match drain_reason(&next) {
+        Some(reason) => draft.wait(reason, None),
+        None => draft.wait_as_usual(None),
+    }
 }
 
-fn drain_reason(next: &DrainMove) -> String {
+fn drain_reason(next: &DrainMove) -> Option<String> {
     let Some(first) = next.blocked.first() else {
-        return "pods to leave".to_owned();
+        return None;
     };
     let pod = format!("{}/{}", first.pod.namespace, first.pod.name);
-    match next.blocked.len() {
+    Some(match next.blocked.len() {
         1 => format!("pod {pod}: {}", first.block.sentence()),
         many => format!(
             "pod {pod}: {} ({} more blocked)",
             first.block.sentence(),
             many - 1
         ),
-    }
+    })
 }
 
 fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
@@ -137,13 +139,10 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
         return;
     };
-    match machine.map(|machine| (machine.id, machine.state)) {
-        None | Some((_, MachineState::Terminated)) => return machine_gone(draft),
-        Some((id, MachineState::Terminating)) => {
-            return draft.wait(
-                format!("machine {id} to end"),
-                Some(draft.settings.machine_poll),
-            );
+    match machine.map(|machine| machine.state) {
+        None | Some(MachineState::Terminated) => return machine_gone(draft),
+        Some(MachineState::Terminating) => {
+            return draft.wait_as_usual(Some(draft.settings.machine_poll));
         }
         Some(_) => {}
     }
@@ -167,9 +166,8 @@ fn ask_for_end(draft: &mut Draft<'_>) {
         return draft.fail("IntentMissing", message);
     };
     let id = MachineId(record.id.clone());
-    let reason = format!("machine {id} to end");
     draft.effect(Effect::DeleteMachine(id));
-    draft.wait(reason, Some(draft.settings.machine_poll));
+    draft.wait_as_usual(Some(draft.settings.machine_poll));
 }
 
 fn machine_gone(draft: &mut Draft<'_>) {
@@ -200,7 +198,7 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
             if !node.deleting {
                 draft.effect(Effect::DeleteNode(node_target(draft, &node)));
             }
-            draft.wait(format!("Node {} to go", node.name), None);
+            draft.wait_as_usual(None);
         }
     }
 }
@@ -230,10 +228,7 @@ pub(super) fn release(draft: &mut Draft<'_>) {
         });
     }
     if slot.is_some() || is_locked {
-        draft.wait(
-            format!("slot and lock of node {} to be given back", spec.node_name),
-            Some(SignedDuration::ZERO),
-        );
+        draft.look_again();
     } else {
         end(draft);
     }

@@ -32,7 +32,11 @@ fn a_good_file_is_read_whole() {
     let scenario = Scenario::parse("test.yaml", GOOD).unwrap();
     assert_eq!(scenario.events[0].at, SignedDuration::from_secs(90));
     assert_eq!(scenario.expect.replaced, Some(3));
-    assert_eq!(scenario.world.spec(1).objects.len(), 2, "a workload and its budget");
+    assert_eq!(
+        scenario.world.spec(1).objects.len(),
+        2,
+        "a workload and its budget"
+    );
 }
 
 #[test]
@@ -45,14 +49,18 @@ fn a_wrong_key_is_named_with_its_line() {
 #[test]
 fn a_wrong_value_is_named_with_its_line() {
     let message = complaint(&GOOD.replace("at: 90s", "at: soon"));
-    assert!(message.contains("line 16"), "{message}");
+    assert!(message.contains("line 15"), "{message}");
 }
 
 #[test]
 fn what_yaml_cannot_see_is_checked_too() {
     let table = [
         ("nodes: 3", "nodes: 0", "world.nodes"),
-        ("crashOperator: { down: 5s }", "cordon: { node: 3 }", "events[0]"),
+        (
+            "crashOperator: { down: 5s }",
+            "cordon: { node: 3 }",
+            "events[0]",
+        ),
         ("    kind: NodePatchRun\n", "", "intents[0].kind"),
     ];
     for (from, to, expected) in table {

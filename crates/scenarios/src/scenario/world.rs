@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
-use shipshape_simulator::world::{WorldSpec, budget, daemon_set, deployment, job, stateful_set};
+use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, stateful_set};
 
 /// The cluster at the start.
 #[derive(Clone, Debug, Deserialize)]
@@ -150,9 +150,17 @@ impl Workload {
             WorkloadKind::DaemonSet => daemon_set(name, self.cpu_millis),
             WorkloadKind::Job => job(name, self.replicas),
         };
-        let guard = self.budget.as_ref().map(|it| match it {
-            Budget::MinAvailable(value) => budget(name, &json!({ "minAvailable": value })),
-            Budget::MaxUnavailable(value) => budget(name, &json!({ "maxUnavailable": value })),
+        let guard = self.budget.as_ref().map(|budget| {
+            let (key, value) = match budget {
+                Budget::MinAvailable(value) => ("minAvailable", value),
+                Budget::MaxUnavailable(value) => ("maxUnavailable", value),
+            };
+            json!({
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": { "name": name, "namespace": "default" },
+                "spec": { "selector": { "matchLabels": { "app": name } }, key: value },
+            })
         });
         std::iter::once(workload).chain(guard).collect()
     }

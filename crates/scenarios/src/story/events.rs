@@ -49,14 +49,25 @@ pub(super) async fn play(
             Action::Delete(manifest) => scene.delete(manifest).await?,
         }
     }
-    while !all_settled(observer) {
+    let expected = run_count(scenario);
+    while !all_settled(observer, expected) {
         observer.runs_changed.notified().await;
     }
     Ok(())
 }
 
-fn all_settled(observer: &Observer) -> bool {
-    observer.runs.list().iter().all(|run| is_settled(run))
+/// Whether every run of the scenario has been seen and will not move any more.
+fn all_settled(observer: &Observer, expected: usize) -> bool {
+    let runs = observer.runs.list();
+    runs.len() >= expected && runs.iter().all(|run| is_settled(run))
+}
+
+fn run_count(scenario: &Scenario) -> usize {
+    let kinds = scenario
+        .intents
+        .iter()
+        .filter_map(|intent| intent.get("kind"));
+    kinds.filter(|kind| *kind == "NodePatchRun").count()
 }
 
 struct Scene<'a> {
@@ -72,7 +83,8 @@ impl Scene<'_> {
     ) -> Result<(), StoryError> {
         let Some(node) = node else { return Ok(()) };
         let name = node.name_any();
-        self.observer.with_witness(|witness| witness.expect_foreign_cordon(&name));
+        self.observer
+            .with_witness(|witness| witness.expect_foreign_cordon(&name));
         let api: Api<Node> = Api::all(self.stage.client("somebody"));
         let patch = Patch::Merge(json!({ "spec": { "unschedulable": unschedulable } }));
         api.patch(&name, &PatchParams::default(), &patch)

@@ -10,7 +10,9 @@ use crate::report::Violation;
 
 /// Whether a pod stays on its node by design.
 pub(super) fn is_daemon(pod: &PodView) -> bool {
-    pod.owner.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet")
+    pod.owner
+        .as_ref()
+        .is_some_and(|(kind, _)| kind == "DaemonSet")
 }
 
 impl Witness {
@@ -43,13 +45,18 @@ impl Witness {
             let text = format!("machine {machine} was deleted without a ready replacement");
             self.violated("I2", at, text);
         }
-        let Some(node) = self.node_of(provider_id).map(|node| node.name.clone()) else { return };
-        let left = self.pods.values().find(|pod| {
-            pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished
-        });
+        let Some(node) = self.node_of(provider_id).map(|node| node.name.clone()) else {
+            return;
+        };
+        let left = self
+            .pods
+            .values()
+            .find(|pod| pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished);
         if let Some(pod) = left {
-            let text =
-                format!("machine {machine} was deleted under pod {}/{}", pod.namespace, pod.name);
+            let text = format!(
+                "machine {machine} was deleted under pod {}/{}",
+                pod.namespace, pod.name
+            );
             self.violated("I2", at, text);
         }
     }
@@ -58,7 +65,11 @@ impl Witness {
     pub(super) fn check_single_replacement(&mut self, at: Timestamp, replaces: &str) {
         let made = self.replacements.get(replaces).map_or(0, Vec::len);
         if made > 1 {
-            self.violated("I3", at, format!("{made} machines were made to replace {replaces}"));
+            self.violated(
+                "I3",
+                at,
+                format!("{made} machines were made to replace {replaces}"),
+            );
         }
     }
 
@@ -66,14 +77,21 @@ impl Witness {
     pub(super) fn check_pod_removal(&mut self, at: Timestamp, request: &Request) {
         let is_delete = matches!(request.verb.as_str(), "delete" | "deletecollection");
         if is_delete && request.subresource.is_empty() && !request.dry_run {
-            self.violated("I6", at, format!("pod {} was deleted, not evicted", request.object));
+            self.violated(
+                "I6",
+                at,
+                format!("pod {} was deleted, not evicted", request.object),
+            );
         }
     }
 
     /// I13: at rest nothing is written but leases.
     pub(super) fn check_rest(&mut self, at: Timestamp, request: &Request) {
         if self.is_at_rest && request.resource != "leases" {
-            let text = format!("{} {} {} at rest", request.verb, request.resource, request.object);
+            let text = format!(
+                "{} {} {} at rest",
+                request.verb, request.resource, request.object
+            );
             self.violated("I13", at, text);
         }
     }
@@ -92,12 +110,18 @@ impl Witness {
     }
 
     fn node_of(&self, provider_id: &str) -> Option<&NodeView> {
-        self.nodes
-            .values()
-            .find(|node| node.provider_id.as_ref().is_some_and(|id| id.as_str() == provider_id))
+        self.nodes.values().find(|node| {
+            node.provider_id
+                .as_ref()
+                .is_some_and(|id| id.as_str() == provider_id)
+        })
     }
 
     fn violated(&mut self, invariant: &'static str, at: Timestamp, text: String) {
-        self.violations.push(Violation { invariant, at, text });
+        self.violations.push(Violation {
+            invariant,
+            at,
+            text,
+        });
     }
 }

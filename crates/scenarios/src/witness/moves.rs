@@ -26,7 +26,9 @@ impl Moves {
         if self.moves.contains_key(&pod.uid) || is_daemon(pod) {
             return;
         }
-        let Some((kind, name)) = pod.owner.clone() else { return };
+        let Some((kind, name)) = pod.owner.clone() else {
+            return;
+        };
         let owner = (pod.namespace.clone(), kind, name);
         let inherited = self.inherited.get_mut(&owner).and_then(VecDeque::pop_front);
         self.moves.insert(pod.uid.clone(), inherited.unwrap_or(0));
@@ -35,14 +37,25 @@ impl Moves {
 
     pub(super) fn evicted(&mut self, uid: &str) {
         self.evicted += 1;
-        let Some(owner) = self.owners.get(uid) else { return };
+        let Some(owner) = self.owners.get(uid) else {
+            return;
+        };
         let moves = self.moves.get(uid).copied().unwrap_or(0) + 1;
-        self.inherited.entry(owner.clone()).or_default().push_back(moves);
+        self.inherited
+            .entry(owner.clone())
+            .or_default()
+            .push_back(moves);
     }
 
     pub(super) fn count(&self, total: usize) -> PodCount {
         let waiting = self.inherited.values().flatten();
-        let max_moves = self.moves.values().chain(waiting).copied().max().unwrap_or(0);
+        let max_moves = self
+            .moves
+            .values()
+            .chain(waiting)
+            .copied()
+            .max()
+            .unwrap_or(0);
         PodCount {
             total,
             evicted: self.evicted,

@@ -42,7 +42,10 @@ fn created(machine: &str, replaces: &str) -> Fact {
 }
 
 fn deleted(machine: &str) -> Fact {
-    Fact::Call(Call::Deleted { machine: machine.to_owned(), provider_id: machine.to_owned() })
+    Fact::Call(Call::Deleted {
+        machine: machine.to_owned(),
+        provider_id: machine.to_owned(),
+    })
 }
 
 fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
@@ -51,7 +54,11 @@ fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
         witness.see(Timestamp::UNIX_EPOCH, fact);
     }
     witness.rest(Timestamp::UNIX_EPOCH);
-    witness.violations().iter().map(|violation| violation.invariant).collect()
+    witness
+        .violations()
+        .iter()
+        .map(|violation| violation.invariant)
+        .collect()
 }
 
 #[test]
@@ -61,7 +68,10 @@ fn a_proper_replacement_breaks_nothing() {
         Fact::Pod(pod("p", "old")),
         created("new", "old"),
         Fact::Node(node("new")),
-        Fact::Node(NodeView { unschedulable: true, ..node("old") }),
+        Fact::Node(NodeView {
+            unschedulable: true,
+            ..node("old")
+        }),
         eviction("p", 201),
         Fact::PodGone("p".to_owned()),
         deleted("old"),
@@ -72,7 +82,12 @@ fn a_proper_replacement_breaks_nothing() {
 
 #[test]
 fn one_cordon_too_many_breaks_i1() {
-    let cordoned = |name| Fact::Node(NodeView { unschedulable: true, ..node(name) });
+    let cordoned = |name| {
+        Fact::Node(NodeView {
+            unschedulable: true,
+            ..node(name)
+        })
+    };
     let facts = vec![
         cordoned("a"),
         cordoned("b"),
@@ -84,9 +99,18 @@ fn one_cordon_too_many_breaks_i1() {
 
 #[test]
 fn removal_without_a_ready_replacement_breaks_i2() {
-    let sick = Fact::Node(NodeView { ready: false, ..node("new") });
-    assert_eq!(broken(vec![Fact::Node(node("old")), deleted("old")]), ["I2"]);
-    assert_eq!(broken(vec![created("new", "old"), sick, deleted("old")]), ["I2"]);
+    let sick = Fact::Node(NodeView {
+        ready: false,
+        ..node("new")
+    });
+    assert_eq!(
+        broken(vec![Fact::Node(node("old")), deleted("old")]),
+        ["I2"]
+    );
+    assert_eq!(
+        broken(vec![created("new", "old"), sick, deleted("old")]),
+        ["I2"]
+    );
 }
 
 #[test]
@@ -103,8 +127,14 @@ fn removal_under_a_pod_breaks_i2() {
 
 #[test]
 fn a_second_replacement_breaks_i3_and_a_repeated_call_does_not() {
-    assert_eq!(broken(vec![created("n1", "old"), created("n1", "old")]), Vec::<&str>::new());
-    assert_eq!(broken(vec![created("n1", "old"), created("n2", "old")]), ["I3"]);
+    assert_eq!(
+        broken(vec![created("n1", "old"), created("n1", "old")]),
+        Vec::<&str>::new()
+    );
+    assert_eq!(
+        broken(vec![created("n1", "old"), created("n2", "old")]),
+        ["I3"]
+    );
 }
 
 #[test]
@@ -119,7 +149,13 @@ fn a_deleted_pod_breaks_i6() {
 
 #[test]
 fn a_cordon_left_behind_breaks_i11() {
-    assert_eq!(broken(vec![Fact::Node(NodeView { unschedulable: true, ..node("a") })]), ["I11"]);
+    assert_eq!(
+        broken(vec![Fact::Node(NodeView {
+            unschedulable: true,
+            ..node("a")
+        })]),
+        ["I11"]
+    );
 }
 
 #[test]
@@ -140,5 +176,11 @@ fn moves_are_counted_along_the_line_of_a_replica() {
     }
     let pods = witness.pod_count();
     assert_eq!((pods.total, pods.evicted, pods.max_moves), (1, 2, 2));
-    assert_eq!(witness.eviction_count(), EvictionCount { calls: 3, refused: 1 });
+    assert_eq!(
+        witness.eviction_count(),
+        EvictionCount {
+            calls: 3,
+            refused: 1
+        }
+    );
 }
