@@ -113,6 +113,8 @@ pub struct Expectations {
     pub outcome: Outcome,
     /// In what time.
     pub within: SignedDuration,
+    /// How long the world is watched after the end: at rest nothing may be written.
+    pub rest: SignedDuration,
     /// How many nodes must have been replaced.
     pub replaced: Option<usize>,
     /// How many tasks must have failed.
@@ -126,6 +128,7 @@ impl Default for Expectations {
         Self {
             outcome: Outcome::Converged,
             within: SignedDuration::from_hours(4),
+            rest: SignedDuration::from_mins(10),
             replaced: None,
             failed: None,
             max_moves: None,

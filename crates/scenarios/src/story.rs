@@ -29,9 +29,6 @@ use crate::stage::{OPERATOR, Stage};
 use crate::timeline::Timeline;
 use crate::witness::{Promises, Witness};
 
-/// How long the world is watched after the end: at rest nothing may be written.
-const REST: std::time::Duration = std::time::Duration::from_mins(10);
-
 /// A story that could not be played.
 #[derive(Debug, Error)]
 pub enum StoryError {
@@ -81,8 +78,8 @@ pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> 
 pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
     let observer = Observer::start(stage.clone(), Witness::new(promises(&scenario.intents))).await;
-    let mut company = Company::new(stage, &scenario.settings);
-    company.start();
+    let mut operator_process = OperatorProcess::new(stage, &scenario.settings);
+    operator_process.start();
     let start = stage.clock.now();
     for intent in &scenario.intents {
         create(&stage.client("story"), intent).await?;
@@ -91,7 +88,7 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
         .checked_add(scenario.expect.within)
         .unwrap_or(Timestamp::MAX);
     let has_ended = {
-        let play = events::play(stage, &observer, scenario, &mut company);
+        let play = events::play(stage, &observer, scenario, &mut operator_process);
         tokio::select! {
             biased;
             result = play => { result?; true }
@@ -101,10 +98,11 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     let end = stage.clock.now();
     if has_ended {
         observer.with_witness(|witness| witness.begin_rest());
-        tokio::time::sleep(REST).await;
+        let rest = std::time::Duration::try_from(scenario.expect.rest).unwrap_or_default();
+        tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
     }
-    company.stop().await;
+    operator_process.stop().await;
     let report = report(
         scenario,
         &observer,
@@ -118,15 +116,16 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
 }
 
 /// The operator's process, as often as it is started.
-pub(crate) struct Company {
+pub struct OperatorProcess {
     stage: Stage,
     settings: Arc<Settings>,
     starts: usize,
     running: Option<(JoinHandle<()>, Shutdown)>,
 }
 
-impl Company {
-    fn new(stage: &Stage, settings: &Settings) -> Self {
+impl OperatorProcess {
+    /// None runs yet.
+    pub fn new(stage: &Stage, settings: &Settings) -> Self {
         let settings = Arc::new(settings.clone());
         Self {
             stage: stage.clone(),
@@ -136,7 +135,8 @@ impl Company {
         }
     }
 
-    pub(crate) fn start(&mut self) {
+    /// Starts a process; it campaigns, and works once it leads.
+    pub fn start(&mut self) {
         self.starts += 1;
         let mut providers = Providers::new();
         let cloud = Arc::new(self.stage.cloud.handle(OPERATOR));
@@ -157,14 +157,14 @@ impl Company {
     }
 
     /// Ends the process where it stands.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         if let Some((handle, _)) = self.running.take() {
             handle.abort();
         }
     }
 
     /// Asks the process to end and waits for it.
-    async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some((handle, shutdown)) = self.running.take() {
             shutdown.begin();
             if let Err(error) = handle.await {

@@ -1,2 +1,42 @@
-//! Not yet written.
-fn main() {}
+//! The one binary of Shipshape: parses the command line, sets up logs and hands over.
+//!
+//! Owns the exit codes: 0 as asked, 1 not as expected, 2 wrong input. Must not contain logic of its
+//! own.
+
+mod cli;
+mod config;
+mod controller;
+mod demo;
+mod logs;
+mod output;
+mod simulate;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    // Two TLS providers in one process panic at run time; this names the one that is used.
+    let is_first = rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_ok();
+    debug_assert!(is_first, "nothing else installs a TLS provider");
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+        Command::Controller(options) => controller::run(&options),
+        Command::Crds => crds(),
+    };
+    result.unwrap_or_else(|error| {
+        output::complain(&format!("{error:#}"));
+        ExitCode::from(2)
+    })
+}
+
+fn crds() -> anyhow::Result<ExitCode> {
+    output::say(&shipshape_api::render::crds_yaml()?)?;
+    Ok(ExitCode::SUCCESS)
+}

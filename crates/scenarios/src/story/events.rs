@@ -11,7 +11,7 @@ use serde_json::json;
 use shipshape_engine::machine::ProviderId;
 use shipshape_provider::Provider;
 
-use super::{Company, StoryError, create, dynamic, is_settled, refused};
+use super::{OperatorProcess, StoryError, create, dynamic, is_settled, refused};
 use crate::observer::Observer;
 use crate::scenario::{Action, Scenario};
 use crate::stage::Stage;
@@ -21,7 +21,7 @@ pub(super) async fn play(
     stage: &Stage,
     observer: &Observer,
     scenario: &Scenario,
-    company: &mut Company,
+    operator_process: &mut OperatorProcess,
 ) -> Result<(), StoryError> {
     let start = stage.clock.now();
     let first_nodes = observer.nodes.list();
@@ -34,9 +34,9 @@ pub(super) async fn play(
         let scene = Scene { stage, observer };
         match &event.action {
             Action::CrashOperator { down } => {
-                company.crash();
+                operator_process.crash();
                 tokio::time::sleep(Duration::try_from(*down).unwrap_or_default()).await;
-                company.start();
+                operator_process.start();
             }
             Action::Cordon { node } => scene.cordon(first_nodes.get(*node), true).await?,
             Action::Uncordon { node } => scene.cordon(first_nodes.get(*node), false).await?,

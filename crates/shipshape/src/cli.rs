@@ -1,0 +1,151 @@
+//! The command line, as clap sees it.
+//!
+//! Owns names, defaults and help texts of all commands. Must not act.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Keeps every node of a Kubernetes cluster shipshape.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Watch an embedded cluster replace its outdated nodes; nothing else is needed.
+    Demo(DemoOptions),
+    /// Play a scenario file in virtual time and report what came of it.
+    Simulate(SimulateOptions),
+    /// Run the controllers against a cluster.
+    Controller(ControllerOptions),
+    /// Print the CustomResourceDefinitions of all kinds as YAML.
+    Crds,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoOptions {
+    /// How many nodes the cluster has.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) nodes: u32,
+    /// How many seconds pass in the cluster for each second here, or "max".
+    #[arg(long, default_value = "20")]
+    pub(crate) speed: Speed,
+    /// End when the roll is done, with code 0 if it went well.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Where to write the kubeconfig [default: a file in the temporary directory].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Drives every chance in the cluster; the same seed gives the same story.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Form of the summary at the end.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimulateOptions {
+    /// The scenario file; docs/scenarios.md documents the format.
+    #[arg(value_name = "SCENARIO.yaml")]
+    pub(crate) scenario: PathBuf,
+    /// Drives every chance; the same seed gives the same story.
+    #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
+    pub(crate) seed: u64,
+    /// A range of seeds, from A up to but without B; each is played once.
+    #[arg(long, value_name = "A..B")]
+    pub(crate) seeds: Option<Seeds>,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    /// Draws one row a node and one colour a step into this file.
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
+    pub(crate) timeline: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ControllerOptions {
+    /// How to reach the cluster [default: KUBECONFIG, then the pod's own service account].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Settings; docs/controller.md documents the keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Form of the logs.
+    #[arg(long, value_enum, default_value_t = LogFormat::Json)]
+    pub(crate) log_format: LogFormat,
+    /// Least important level that is logged.
+    #[arg(long, default_value = "info", env = "SHIPSHAPE_LOG")]
+    pub(crate) log_level: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Console,
+}
+
+/// How fast time passes in the demo.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Speed {
+    /// So many times faster than here.
+    Times(f64),
+    /// As fast as the machine can.
+    Max,
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.trim_end_matches('x').parse::<f64>() {
+            Ok(times) if times.is_finite() && times > 0.0 && times <= 10_000.0 => {
+                Ok(Self::Times(times))
+            }
+            _ => Err(format!(
+                "{text:?} is neither \"max\" nor a number above 0 and up to 10000"
+            )),
+        }
+    }
+}
+
+/// A range of seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("{text:?} is not of the form A..B with A less than B");
+        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+        let from = from.parse().map_err(|_| wrong())?;
+        let to = to.parse().map_err(|_| wrong())?;
+        if from < to {
+            Ok(Self { from, to })
+        } else {
+            Err(wrong())
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `shipshape controller`: the controllers against a cluster, until asked to stop.
+//!
+//! Owns the wiring of client, clouds and signals.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::SignedDuration;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use shipshape_cluster::{Clock, Shutdown, leader};
+use shipshape_controllers::{Operator, Places, Providers};
+use shipshape_simulator::cloud::wire::RemoteCloud;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::ControllerOptions;
+use crate::config::{Config, LeaderElection};
+use crate::logs;
+
+pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
+    logs::start(options.log_format, &options.log_level)?;
+    let config = Config::load(options.config.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(work(options, config))
+}
+
+async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<ExitCode> {
+    let identity = identity();
+    let operator = Operator {
+        client: client(options).await?,
+        clock: Clock::System,
+        settings: Arc::new(config.settings.clone()),
+        providers: providers(&config)?,
+        election: election(&config, &identity),
+        places: Places {
+            lock_namespace: lock_namespace(&config),
+            namespace: config.namespace,
+            identity,
+        },
+    };
+    let shutdown = Shutdown::new();
+    let told = shutdown.clone();
+    let work = tokio::spawn(async move { operator.run(&told).await });
+    asked_to_stop().await?;
+    tracing::info!("stopping");
+    shutdown.begin();
+    work.await.context("the controllers ended badly")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn client(options: &ControllerOptions) -> anyhow::Result<kube::Client> {
+    let config = match &options.kubeconfig {
+        Some(file) => {
+            let kubeconfig = Kubeconfig::read_from(file)
+                .with_context(|| format!("cannot read --kubeconfig {}", file.display()))?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .with_context(|| format!("--kubeconfig {} is not usable", file.display()))?
+        }
+        None => kube::Config::infer()
+            .await
+            .context("no cluster found; give --kubeconfig")?,
+    };
+    kube::Client::try_from(config).context("cannot build a client")
+}
+
+fn providers(config: &Config) -> anyhow::Result<Providers> {
+    let mut providers = Providers::new();
+    if let Some(embedded) = &config.providers.embedded {
+        let cloud = RemoteCloud::new(embedded.endpoint, "shipshape")
+            .with_context(|| format!("providers.embedded.endpoint {}", embedded.endpoint))?;
+        providers.insert("embedded".to_owned(), Arc::new(cloud));
+    }
+    Ok(providers)
+}
+
+fn election(config: &Config, identity: &str) -> Option<leader::Settings> {
+    let LeaderElection {
+        enabled,
+        lease_duration,
+        renew_deadline,
+        retry_period,
+    } = config.leader_election;
+    enabled.then(|| leader::Settings {
+        lease_duration: duration(lease_duration),
+        renew_deadline: duration(renew_deadline),
+        retry_period: duration(retry_period),
+        ..leader::Settings::new(config.namespace.clone(), identity)
+    })
+}
+
+fn duration(value: SignedDuration) -> Duration {
+    Duration::try_from(value).unwrap_or_default()
+}
+
+/// The pod's name where there is one; else this process on this host.
+fn identity() -> String {
+    std::env::var("POD_NAME").unwrap_or_else(|_| {
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
+        format!("{host}-{}", std::process::id())
+    })
+}
+
+fn lock_namespace(config: &Config) -> String {
+    std::env::var("LOCK_NAMESPACE")
+        .ok()
+        .or_else(|| config.lock_namespace.clone())
+        .unwrap_or_else(|| config.namespace.clone())
+}
+
+async fn asked_to_stop() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `shipshape simulate`: a scenario, one seed or many, a report and a picture.
+//!
+//! Owns the runtime that makes time virtual: one thread, paused clock.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use shipshape_scenarios::story::Played;
+use shipshape_scenarios::{Report, Scenario, play};
+
+use crate::cli::{Format, SimulateOptions};
+use crate::output::say;
+
+pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
+    let scenario = Scenario::load(&options.scenario)?;
+    let seeds = match options.seeds {
+        Some(seeds) => seeds.from..seeds.to,
+        None => options.seed..options.seed + 1,
+    };
+    let mut is_as_expected = true;
+    for seed in seeds {
+        let Played { report, timeline } = play_once(&scenario, seed)?;
+        is_as_expected &= report.is_as_expected();
+        tell(options.output, &report)?;
+        if let Some(file) = &options.timeline {
+            let title = format!("{}, seed {seed}", scenario.name);
+            std::fs::write(file, timeline.svg(&title))
+                .with_context(|| format!("cannot write --timeline {}", file.display()))?;
+        }
+    }
+    Ok(if is_as_expected {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn play_once(scenario: &Scenario, seed: u64) -> anyhow::Result<Played> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .context("cannot start a runtime")?;
+    Ok(runtime.block_on(play(scenario, seed))?)
+}
+
+/// Prints a report: JSON as one object a line.
+pub(crate) fn tell(format: Format, report: &Report) -> anyhow::Result<()> {
+    match format {
+        Format::Text => say(&report.to_string())?,
+        Format::Json => say(&format!("{}\n", serde_json::to_string(report)?))?,
+    }
+    Ok(())
+}
