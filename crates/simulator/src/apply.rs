@@ -225,12 +225,14 @@ pub fn apply(
     if live.is_some() {
         keep_type(&bare, &mut wanted);
     }
-    let mut set = prune::fields_of(shape, &wanted);
+    // The name and the type count while fields are taken out: they hold the metadata in place.
+    let all = prune::fields_of(shape, &wanted);
+    let mut set = all.clone();
     strip(shape, writer.subresource, &mut set);
 
     let mut new = merge::merged(&shape.types, shape.root, Some(&bare), Some(&wanted));
     if !last.is_empty() {
-        let mut owned = set.clone();
+        let mut owned = all;
         for entry in &known {
             owned.absorb(&FieldSet::read(&entry.fields));
         }

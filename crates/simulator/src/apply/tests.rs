@@ -107,6 +107,24 @@ fn field_that_two_applied_stays_until_the_last_gives_it_up() {
 }
 
 #[test]
+fn applier_that_gives_up_its_only_label_leaves_the_metadata_alone() {
+    let shape = thing();
+    let mut labelled = configuration(&json!({ "name": "a" }));
+    labelled["metadata"]["labels"] = json!({ "l": "1" });
+    let first = writer("first", &shape, 0);
+    let mut live = apply(None, &labelled, &first, OnConflict::Refuse).unwrap();
+    live["metadata"]["uid"] = json!("u");
+    let left = applied(
+        Some(&live),
+        &json!({ "name": "a" }),
+        &writer("first", &shape, 1),
+    );
+    assert_eq!(left["metadata"]["name"], "t");
+    assert_eq!(left["metadata"]["uid"], "u");
+    assert_eq!(left["metadata"].get("labels"), None);
+}
+
+#[test]
 fn update_that_changes_nothing_keeps_times_and_owners() {
     let shape = thing();
     let mut live = configuration(&json!({ "name": "a" }));

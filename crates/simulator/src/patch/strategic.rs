@@ -108,10 +108,33 @@ fn list_merged(
 }
 
 fn bad_directive(directive: &Value, patch: &Fields) -> PatchError {
+    let mut whole = patch.clone();
+    whole.insert(DIRECTIVE.to_owned(), directive.clone());
     PatchError::Internal(format!(
-        "unknown patch type: {directive} in map: {}",
-        Value::Object(patch.clone())
+        "unknown patch type: {} in map: {}",
+        printed(directive),
+        printed(&Value::Object(whole))
     ))
+}
+
+/// A value as the real server prints it in such messages.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(printed).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(name, field)| format!("{name}:{}", printed(field)))
+                .collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
 }
 
 /// `$retainKeys`: fields that the list does not name are dropped from the live object.

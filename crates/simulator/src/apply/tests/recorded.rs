@@ -172,6 +172,22 @@ fn surplus(made: &Value, real: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Fields that the object had and has on the real server, but not here.
+fn lost(live: &Value, real: &Value, made: &Value, found: &mut Vec<String>) {
+    let (Value::Object(live), Value::Object(real), Value::Object(made)) = (live, real, made) else {
+        return;
+    };
+    for (name, before) in live {
+        match (real.get(name), made.get(name)) {
+            (Some(real), Some(made)) => lost(before, real, made, found),
+            (Some(real), None) if real == before && !is_zero(real) => {
+                found.push(format!("{name}: {real} is lost"))
+            }
+            _ => {}
+        }
+    }
+}
+
 fn without_bookkeeping(object: &Value, step: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -193,8 +209,8 @@ fn difference(step: &Value, live: Option<&Value>) -> Option<String> {
         Err((own, reason, message)) => {
             let real = (code, text(&step["after"], "reason"));
             let wording = text(&step["after"], "message");
-            // Words of a parser, and of maps printed by another language, are not compared.
-            let is_foreign = wording.contains("invalid character") || wording.contains("map[");
+            // Words of a parser are not compared.
+            let is_foreign = wording.contains("invalid character");
             let is_worded = is_foreign || message == wording;
             ((own, reason) != real || !is_worded)
                 .then(|| format!("refused with {own} {reason} {message}, not {real:?} {wording}"))
@@ -207,9 +223,16 @@ fn difference(step: &Value, live: Option<&Value>) -> Option<String> {
                 found.push(format!("owners\n  {own}\nnot\n  {real}"));
             }
             if let Some(made) = made {
+                let name = made.pointer("/metadata/name");
+                if name != step.pointer("/after/metadata/name") {
+                    found.push("the name is gone".to_owned());
+                }
                 let made = without_bookkeeping(&made, step);
                 let real = without_bookkeeping(&step["after"], step);
                 surplus(&made, &real, "", &mut found);
+                if let Some(live) = live {
+                    lost(&without_bookkeeping(live, step), &real, &made, &mut found);
+                }
             }
             (!found.is_empty()).then(|| found.join("\n"))
         }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{DIRECTIVE, Fields, bad_directive, merged};
+use super::{DIRECTIVE, Fields, bad_directive, merged, printed};
 use crate::{
     apply::types::{TypeId, Types},
     patch::PatchError,
@@ -88,7 +88,7 @@ impl Keyed<'_> {
         item.get(self.key).cloned().ok_or_else(|| {
             PatchError::Internal(format!(
                 "map: {} does not contain declared merge key: {}",
-                Value::Object(item.clone()),
+                printed(&Value::Object(item.clone())),
                 self.key
             ))
         })
@@ -151,9 +151,11 @@ pub(super) fn check_order(
         match position(left, item, key) {
             Some(at) => left = left.get(at + 1..).unwrap_or_default(),
             None => {
-                return Err(PatchError::Internal(
-                    "The order in patch list doesn't match $setElementOrder list".to_owned(),
-                ));
+                return Err(PatchError::Internal(format!(
+                    "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                    printed(&patch.into()),
+                    printed(&wanted.into())
+                )));
             }
         }
     }

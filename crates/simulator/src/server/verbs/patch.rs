@@ -160,6 +160,12 @@ fn refusal(error: &PatchError) -> Failure {
         PatchError::UnsupportedMediaType(accepted) if accepted.len() < 4 => {
             Failure::plain(415, "UnsupportedMediaType", message)
         }
+        // Custom kinds are asked themselves; for the others the router of the real server answers.
+        PatchError::UnsupportedMediaType(accepted)
+            if !accepted.contains(&PatchType::Strategic.media()) =>
+        {
+            Failure::plain(415, "UnsupportedMediaType", message)
+        }
         PatchError::UnsupportedMediaType(_) => Failure {
             details: serde_json::json!({}),
             ..Failure::plain(415, "UnsupportedMediaType", "415: Unsupported Media Type")
