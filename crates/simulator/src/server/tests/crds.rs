@@ -1,3 +1,5 @@
+//! Definitions and the kinds they bring, through the served API.
+
 use serde_json::{Value, json};
 
 use super::{cluster, expect, send};

@@ -1,3 +1,5 @@
+//! Evictions and the budgets that refuse them.
+
 use serde_json::{Value, json};
 
 use super::{cluster, pod, send};

@@ -1,3 +1,5 @@
+//! Gets and lists through the served API.
+
 use serde_json::{Value, json};
 
 use super::{cluster, expect, send};

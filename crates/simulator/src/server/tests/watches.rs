@@ -1,3 +1,5 @@
+//! Watches through the served API.
+
 use serde_json::{Value, json};
 
 use super::{cluster, send};

@@ -1,3 +1,5 @@
+//! Creates, updates, patches and deletes through the served API.
+
 use serde_json::{Value, json};
 
 use super::{cluster, expect, pod, send};
