@@ -35,11 +35,9 @@ pub(super) fn read(call: &Call<'_>) -> Outcome<Value> {
 
 /// Reads YAML, of which JSON is a part.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
-    match serde_json::from_slice(body) {
-        Ok(value) => Ok(value),
-        Err(_) => {
-            let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-            serde_saphyr::from_str(text).map_err(|error| error.to_string())
-        }
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Ok(value);
     }
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }

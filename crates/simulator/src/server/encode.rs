@@ -175,8 +175,7 @@ pub(crate) fn list(
         meta::default_to(meta::as_map(&mut list_meta), "continue", "");
     }
     let mut out = format!(
-        "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
-        list_meta
+        "{{\"kind\":\"{list_kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{list_meta},\"items\":["
     )
     .into_bytes();
     // The real server writes an empty list of metadata as null.

@@ -29,6 +29,10 @@ pub(crate) type Storage = Arc<str>;
 
 /// One kind in one served version.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a kind has is independent of what else it has"
+)]
 pub(crate) struct Kind {
     /// API group; empty for the core one.
     pub(crate) group: String,
@@ -175,11 +179,11 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// The built-in kinds.
     pub(crate) fn built_in() -> Self {
+        // One table for all clusters of a process: what a kind derives is worked out once.
+        static TABLE: OnceLock<Vec<Arc<Kind>>> = OnceLock::new();
         let mut kinds = Self {
             served: BTreeMap::new(),
         };
-        // One table for all clusters of a process: what a kind derives is worked out once.
-        static TABLE: OnceLock<Vec<Arc<Kind>>> = OnceLock::new();
         for kind in TABLE.get_or_init(|| rows::table().into_iter().map(Arc::new).collect()) {
             kinds.add(Arc::clone(kind));
         }

@@ -306,7 +306,22 @@ fn knows_field(kind: &Kind, field: &str) -> bool {
                 "source",
                 "type",
             ],
-            _ => &[],
+            BuiltIn::Endpoints
+            | BuiltIn::ConfigMap
+            | BuiltIn::ServiceAccount
+            | BuiltIn::PersistentVolume
+            | BuiltIn::PersistentVolumeClaim
+            | BuiltIn::Deployment
+            | BuiltIn::ReplicaSet
+            | BuiltIn::StatefulSet
+            | BuiltIn::DaemonSet
+            | BuiltIn::ControllerRevision
+            | BuiltIn::PodDisruptionBudget
+            | BuiltIn::Lease
+            | BuiltIn::VolumeAttachment
+            | BuiltIn::PriorityClass
+            | BuiltIn::EndpointSlice
+            | BuiltIn::CustomResourceDefinition => &[],
         },
         Nature::Custom(custom) => return custom.knows_field(kind, field),
     };

@@ -45,10 +45,10 @@ pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) 
                 immutable::check(*which, old, new),
             );
             // Causes come in the order in which the real server finds them.
-            match which {
-                BuiltIn::DaemonSet => std::mem::swap(&mut content, &mut change),
-                BuiltIn::Node => content.extend(content.clone()),
-                _ => {}
+            if *which == BuiltIn::DaemonSet {
+                std::mem::swap(&mut content, &mut change);
+            } else if *which == BuiltIn::Node {
+                content.extend(content.clone());
             }
             causes.append(&mut content);
             causes.append(&mut change);

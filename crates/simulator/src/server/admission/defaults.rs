@@ -83,7 +83,18 @@ pub(super) fn write_empty_times(which: BuiltIn, value: &mut Value) {
             }
             return;
         }
-        _ => return,
+        BuiltIn::Service
+        | BuiltIn::Endpoints
+        | BuiltIn::ConfigMap
+        | BuiltIn::Secret
+        | BuiltIn::ServiceAccount
+        | BuiltIn::PersistentVolume
+        | BuiltIn::ControllerRevision
+        | BuiltIn::PodDisruptionBudget
+        | BuiltIn::Lease
+        | BuiltIn::VolumeAttachment
+        | BuiltIn::PriorityClass
+        | BuiltIn::EndpointSlice => return,
     };
     let conditions = value
         .pointer_mut("/status/conditions")

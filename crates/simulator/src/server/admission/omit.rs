@@ -52,7 +52,9 @@ pub(super) fn omit(value: &mut Value, node: &Node) {
         Value::Object(map) => omit_members(map, node),
         Value::Array(items) => {
             if let Some(node) = node.items.as_deref() {
-                items.iter_mut().for_each(|item| omit(item, node));
+                for item in items {
+                    omit(item, node);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

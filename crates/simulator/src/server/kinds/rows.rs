@@ -221,6 +221,11 @@ fn group_rows() -> Vec<Row> {
             &[],
             (&[], typed::<coordination::Lease>),
         ),
+    ]
+}
+
+fn cluster_rows() -> Vec<Row> {
+    vec![
         row(
             B::VolumeAttachment,
             "storage.k8s.io",
@@ -270,19 +275,22 @@ pub(super) fn table() -> Vec<Kind> {
     core_rows()
         .into_iter()
         .chain(group_rows())
-        .map(kind)
+        .chain(cluster_rows())
+        .map(|row| kind(&row))
         .collect()
 }
 
-fn kind(row: Row) -> Kind {
+fn kind(row: &Row) -> Kind {
     let name = format!("{:?}", row.which);
     let has = |what| row.traits.contains(&what);
     // Events are one collection, served in two groups with other field names.
     let home = if row.which == B::Event { "" } else { row.group };
-    let categories = match row.which {
-        B::CustomResourceDefinition => vec!["api-extensions".to_owned()],
-        _ if has(All) => vec!["all".to_owned()],
-        _ => Vec::new(),
+    let categories = if row.which == B::CustomResourceDefinition {
+        vec!["api-extensions".to_owned()]
+    } else if has(All) {
+        vec!["all".to_owned()]
+    } else {
+        Vec::new()
     };
     Kind {
         group: row.group.to_owned(),

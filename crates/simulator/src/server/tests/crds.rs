@@ -33,7 +33,7 @@ async fn with_foos() -> ApiServer {
     server
 }
 
-fn foo(name: &str, spec: Value) -> Value {
+fn foo(name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "Foo", "metadata": { "name": name }, "spec": spec })
 }
 
@@ -57,7 +57,7 @@ async fn definition_is_established_and_its_kind_served() {
         &server,
         "POST",
         FOOS,
-        foo("a", json!({ "a": "x", "unknown": 1 })),
+        foo("a", &json!({ "a": "x", "unknown": 1 })),
     )
     .await;
     assert_eq!((code, &made["spec"]), (201, &json!({ "a": "x", "n": 1 })));
@@ -67,14 +67,14 @@ async fn definition_is_established_and_its_kind_served() {
             (
                 "POST",
                 FOOS,
-                foo("b", json!({ "a": "long" })),
+                foo("b", &json!({ "a": "long" })),
                 422,
                 "Invalid",
             ),
             (
                 "PUT",
                 &format!("{FOOS}/a"),
-                foo("a", json!({ "a": "y" })),
+                foo("a", &json!({ "a": "y" })),
                 422,
                 "Invalid",
             ),
@@ -93,7 +93,7 @@ async fn definition_is_established_and_its_kind_served() {
 #[tokio::test(start_paused = true)]
 async fn status_of_a_custom_object_has_its_own_door() {
     let server = with_foos().await;
-    send(&server, "POST", FOOS, foo("a", json!({ "a": "x" }))).await;
+    send(&server, "POST", FOOS, foo("a", &json!({ "a": "x" }))).await;
     let both = json!({ "spec": { "a": "y" }, "status": { "phase": "P" } });
     let (_, main) = send(&server, "PATCH", &format!("{FOOS}/a"), both.clone()).await;
     assert_eq!(
@@ -114,10 +114,10 @@ async fn status_of_a_custom_object_has_its_own_door() {
 #[tokio::test(start_paused = true)]
 async fn definition_leaves_after_its_last_object() {
     let server = with_foos().await;
-    let mut held = foo("held", json!({}));
+    let mut held = foo("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["x/y"]);
     send(&server, "POST", FOOS, held).await;
-    send(&server, "POST", FOOS, foo("free", json!({}))).await;
+    send(&server, "POST", FOOS, foo("free", &json!({}))).await;
     let definition = format!("{DEFINITIONS}/foos.example.com");
     expect(
         &server,

@@ -56,7 +56,7 @@ pub(super) fn create_value(
     if state.store.get(&kind.storage, &key).is_some() {
         return Err(Failure::already_exists(kind, &name));
     }
-    let object = write::commit(state, call, value, proposal.dry_run)?;
+    let object = write::commit(state, call, value, proposal.dry_run);
     Ok(Answer::object(201, call, &object))
 }
 

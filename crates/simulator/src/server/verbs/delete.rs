@@ -235,12 +235,11 @@ fn set_propagation(kind: &Kind, value: &mut Value, asked: Option<Propagation>) -
     let wanted = match asked {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
-        Some(Propagation::Background) => None,
         None if has(ORPHAN) => Some(ORPHAN),
         None if has(FOREGROUND) => Some(FOREGROUND),
         // What the first version of its API did, Job still does.
         None if kind.is(BuiltIn::Job) => Some(ORPHAN),
-        None => None,
+        Some(Propagation::Background) | None => None,
     };
     let mut new: Vec<String> = old
         .iter()
@@ -288,7 +287,7 @@ fn delete_namespace(
             gone: false,
         });
     }
-    let object = write::commit(state, call, value, dry_run)?;
+    let object = write::commit(state, call, value, dry_run);
     Ok(Deleted {
         object,
         gone: false,

@@ -61,7 +61,9 @@ fn sort(call: &Call<'_>) -> Outcome<PatchType> {
         {
             forbidden_field("force", "may not be specified for non-apply patch")
         }
-        _ => return Ok(sort),
+        PatchType::Json | PatchType::Merge | PatchType::Strategic | PatchType::Apply => {
+            return Ok(sort);
+        }
     };
     Err(Failure::invalid_kind(
         "meta.k8s.io",

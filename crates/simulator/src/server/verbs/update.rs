@@ -67,6 +67,6 @@ pub(super) fn finalize(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         .filter(|list| list.as_array().is_some_and(|l| !l.is_empty()))
         .cloned();
     meta::put(meta::spec(&mut value), "finalizers", finalizers);
-    let object = write::commit(state, call, value, dry_run)?;
+    let object = write::commit(state, call, value, dry_run);
     Ok(Answer::object(200, call, &object))
 }

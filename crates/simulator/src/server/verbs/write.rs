@@ -192,7 +192,7 @@ pub(crate) fn replace(
     if value == *old.value() {
         return Ok(Arc::clone(old));
     }
-    commit(state, call, value, proposal.dry_run)
+    Ok(commit(state, call, value, proposal.dry_run))
 }
 
 fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
@@ -267,24 +267,24 @@ fn keep_system_fields(old: &Value, new: &mut Value) {
     }
 }
 
+/// Whether two objects have the same members, apart from those to skip.
+fn same_besides(old: &Value, new: &Value, skip: impl Fn(&str) -> bool) -> bool {
+    let members = |value| Value::as_object(value).into_iter().flatten();
+    members(old)
+        .filter(|(key, _)| !skip(key))
+        .eq(members(new).filter(|(key, _)| !skip(key)))
+}
+
 /// A change of anything but metadata and status makes a new generation.
 fn count_generation(kind: &Kind, old: &Value, new: &mut Value) {
     let skip = |key: &str| key == "metadata" || (key == "status" && kind.has_status);
-    let part = |value: &Value| -> Vec<(String, Value)> {
-        value.as_object().map_or_else(Vec::new, |map| {
-            map.iter()
-                .filter(|(key, _)| !skip(key))
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect()
-        })
-    };
     let annotations_count = kind.is(BuiltIn::Deployment)
         && meta::at(old, &["metadata", "annotations"])
             != meta::at(new, &["metadata", "annotations"]);
     if kind.is(BuiltIn::PriorityClass) {
         return;
     }
-    if annotations_count || part(old) != part(new) {
+    if annotations_count || !same_besides(old, new, skip) {
         let generation = meta::number(old, &["metadata", "generation"]).unwrap_or(0) + 1;
         meta::set_meta(new, "generation", Some(generation.into()));
     }
@@ -297,9 +297,9 @@ pub(crate) fn commit(
     call: &Call<'_>,
     value: Value,
     dry_run: bool,
-) -> Outcome<Arc<Object>> {
+) -> Arc<Object> {
     if dry_run {
-        return Ok(Arc::new(Object::new(value)));
+        return Arc::new(Object::new(value));
     }
     let storage = Arc::clone(&call.kind.storage);
     let object = if is_released(&call.kind, &value) {
@@ -319,7 +319,7 @@ pub(crate) fn commit(
     if call.kind.is(BuiltIn::CustomResourceDefinition) {
         crds::settle(state, object.value(), call.now);
     }
-    Ok(object)
+    object
 }
 
 /// Whether nothing keeps a deleted object any more.
