@@ -48,7 +48,8 @@ impl GroupVersion<'_> {
             digest.update(schema.to_string());
         }
         let bytes = digest.finalize();
-        bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        hex.concat()
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod builtin;
 mod cel_values;
+mod compiled;
 mod defaults;
 pub mod field_error;
 mod formats;

@@ -72,11 +72,8 @@ pub struct FieldError {
 impl FieldError {
     /// An error that shows the offending value.
     pub fn of_value(kind: FieldErrorKind, field: &str, value: &Value, detail: &str) -> Self {
-        let shown = match value {
-            Value::String(text) => quote(text),
-            other => other.to_string(),
-        };
-        Self::with_text(kind, field, Some(&shown), detail)
+        // As JSON: texts come out quoted.
+        Self::with_text(kind, field, Some(&value.to_string()), detail)
     }
 
     /// An error that leaves the value out.
@@ -98,9 +95,10 @@ impl FieldError {
     pub fn not_supported(field: &str, value: &Value, allowed: &[Value]) -> Self {
         let names: Vec<String> = allowed
             .iter()
-            .map(|value| match value {
-                Value::String(text) => quote(text),
-                other => quote(&other.to_string()),
+            .map(|value| {
+                value
+                    .as_str()
+                    .map_or_else(|| quote(&value.to_string()), quote)
             })
             .collect();
         let detail = format!("supported values: {}", names.join(", "));

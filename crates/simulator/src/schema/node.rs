@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
+use super::compiled::Compiled;
 use super::rules::Rule;
 
 /// The JSON type that a node accepts.
@@ -84,8 +85,8 @@ pub struct Limits {
     pub allowed: Vec<Value>,
     /// `format`, when the API server checks it.
     pub format: Option<String>,
-    /// The pattern and its source; the source alone when it does not compile.
-    pub pattern: Option<(String, Option<Regex>)>,
+    /// The pattern and its source.
+    pub(crate) pattern: Option<(String, Compiled<Regex>)>,
     /// `minLength`.
     pub min_length: Option<u64>,
     /// `maxLength`.
@@ -112,6 +113,10 @@ pub struct Limits {
 
 /// One value of a schema.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a keyword of its own and they combine freely"
+)]
 pub struct Node {
     /// The accepted type; none when anything goes.
     pub value_type: Option<ValueType>,
@@ -363,7 +368,7 @@ fn read_limits(schema: &Value) -> Limits {
             .get("pattern")
             .and_then(Value::as_str)
             .filter(|pattern| !pattern.is_empty())
-            .map(|pattern| (pattern.to_owned(), Regex::new(pattern).ok())),
+            .map(|pattern| (pattern.to_owned(), super::compiled::pattern(pattern))),
         min_length: count("minLength"),
         max_length: count("maxLength"),
         min_items: count("minItems"),

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cel_values;
+use super::compiled::{self, Compiled};
 use super::field_error::{FieldError, FieldErrorKind};
 use super::node::{Additional, Node};
 use super::validate::{join, matching_item};
@@ -41,8 +42,8 @@ struct Source {
 #[derive(Debug)]
 pub struct Rule {
     source: Source,
-    program: Result<Program, String>,
-    message: Option<Program>,
+    program: Compiled<Program>,
+    message: Option<Compiled<Program>>,
     is_transition: bool,
 }
 
@@ -61,19 +62,20 @@ impl Rule {
             Err(error) => {
                 return Self {
                     source: Source::default(),
-                    program: Err(error.to_string()),
+                    program: Arc::new(Err(error.to_string())),
                     message: None,
                     is_transition: false,
                 };
             }
         };
-        let program = Program::compile(&source.rule).map_err(|error| error.to_string());
-        let is_transition = program
-            .as_ref()
-            .is_ok_and(|program| program.references().has_variable("oldSelf"));
+        let program = compiled::program(&source.rule);
+        let is_transition = match program.as_ref() {
+            Ok(program) => program.references().has_variable("oldSelf"),
+            Err(_) => false,
+        };
         let message = Some(source.message_expression.as_str())
             .filter(|text| !text.is_empty())
-            .and_then(|text| Program::compile(text).ok());
+            .map(compiled::program);
         Self {
             source,
             program,
@@ -84,7 +86,10 @@ impl Rule {
 
     /// Why the rule does not compile, if so.
     pub(crate) fn fault(&self) -> Option<&str> {
-        self.program.as_ref().err().map(String::as_str)
+        match self.program.as_ref() {
+            Ok(_) => None,
+            Err(error) => Some(error),
+        }
     }
 
     fn label(&self) -> &str {
@@ -221,7 +226,7 @@ fn run_rule(
     path: &str,
 ) -> Option<FieldError> {
     let typed = |detail: &str| FieldError::invalid(path, &Value::from(node.type_name()), detail);
-    let program = match &rule.program {
+    let program = match rule.program.as_ref() {
         Ok(program) => program,
         Err(error) => return Some(typed(&format!("rule compile error: {error}"))),
     };
@@ -263,7 +268,8 @@ fn failure(rule: &Rule, scope: &Context<'_>, node: &Node, value: &Value, path: &
 
 /// The text of the message expression, when it gives one fit to show.
 fn expressed_message(rule: &Rule, scope: &Context<'_>) -> Option<String> {
-    let CelValue::String(text) = rule.message.as_ref()?.execute(scope).ok()? else {
+    let program = rule.message.as_deref()?.as_ref().ok()?;
+    let CelValue::String(text) = program.execute(scope).ok()? else {
         return None;
     };
     let text = text.trim();

@@ -216,7 +216,7 @@ fn check_metadata(schema: &Value, level: Level, field: &str, errors: &mut Vec<Fi
 
 fn check_pattern(schema: &Value, field: &str, errors: &mut Vec<FieldError>) {
     let pattern = text(schema, "pattern");
-    if let Err(error) = regex::Regex::new(pattern) {
+    if let Err(error) = super::compiled::pattern(pattern).as_ref() {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(
             &format!("{field}.pattern"),

@@ -125,9 +125,7 @@ fn text_errors(node: &Node, text: &str, path: &str) -> Vec<FieldError> {
         let detail = format!("{path} in body should be at least {min} chars long");
         errors.push(FieldError::invalid(path, &shown, &detail));
     } else if let Some((source, pattern)) = &limits.pattern
-        && !pattern
-            .as_ref()
-            .is_some_and(|pattern| pattern.is_match(text))
+        && !matches!(pattern.as_ref(), Ok(pattern) if pattern.is_match(text))
     {
         let detail = format!("{path} in body should match '{source}'");
         errors.push(FieldError::invalid(path, &shown, &detail));

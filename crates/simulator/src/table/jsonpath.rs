@@ -86,10 +86,9 @@ fn at(value: &Value, index: i64) -> Option<&Value> {
 }
 
 fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A field name up to the next `.` or `[`; a backslash takes the next character as it is.

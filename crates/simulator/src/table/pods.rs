@@ -86,7 +86,7 @@ impl State {
                 && text(condition, "/reason") == "SchedulingGated"
         });
         if gated {
-            state.word = "SchedulingGated".to_owned();
+            "SchedulingGated".clone_into(&mut state.word);
         }
         let initializing = state.count_init(pod, init);
         if !initializing || is_true(pod, "Initialized") {
