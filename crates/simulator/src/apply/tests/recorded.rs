@@ -181,7 +181,7 @@ fn lost(live: &Value, real: &Value, made: &Value, found: &mut Vec<String>) {
         match (real.get(name), made.get(name)) {
             (Some(real), Some(made)) => lost(before, real, made, found),
             (Some(real), None) if real == before && !is_zero(real) => {
-                found.push(format!("{name}: {real} is lost"))
+                found.push(format!("{name}: {real} is lost"));
             }
             _ => {}
         }
