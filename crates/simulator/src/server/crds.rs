@@ -116,14 +116,17 @@ fn accepted(definition: &Value, now: &str) -> Value {
         ),
     ]);
     meta::default_to(status, "conditions", conditions);
-    let held = meta::finalizers(&value).any(|finalizer| finalizer == CLEANUP);
-    if !held && !meta::is_deleting(&value) {
-        let finalizers = meta::metadata(&mut value)
-            .entry("finalizers")
-            .or_insert_with(|| json!([]));
-        if let Some(list) = finalizers.as_array_mut() {
-            list.push(CLEANUP.into());
-        }
+    value
+}
+
+/// A definition as its deletion leaves it: held until its objects are gone.
+pub(super) fn doomed(definition: &Value, now: Timestamp) -> Value {
+    let mut value = definition.clone();
+    let metadata = meta::metadata(&mut value);
+    metadata.insert("deletionTimestamp".into(), meta::time(now).into());
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(list) = finalizers.as_array_mut() {
+        list.push(CLEANUP.into());
     }
     value
 }

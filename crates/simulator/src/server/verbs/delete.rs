@@ -93,6 +93,9 @@ pub(super) fn delete_named(
     if kind.is(BuiltIn::Namespace) {
         return delete_namespace(state, call, &old, options.dry_run);
     }
+    if kind.is(BuiltIn::CustomResourceDefinition) {
+        return Ok(delete_definition(state, call, &old, options.dry_run));
+    }
     let mut value = old.value().clone();
     let grace = match set_grace(kind, &mut value, options, call.now) {
         Grace::Pending => {
@@ -120,9 +123,6 @@ pub(super) fn delete_named(
     // An object with a grace period of zero is first marked and then removed: watchers see both.
     if value != *old.value() {
         let object = state.store.put(&kind.storage, value, call.now);
-        if kind.is(BuiltIn::CustomResourceDefinition) {
-            crds::settle(state, object.value(), call.now);
-        }
         if stays {
             return Ok(Deleted {
                 object,
@@ -139,10 +139,8 @@ pub(super) fn delete_named(
         .store
         .remove(&kind.storage, key, call.now)
         .unwrap_or(old);
-    match kind.built_in() {
-        Some(BuiltIn::CustomResourceDefinition) => crds::settle(state, object.value(), call.now),
-        Some(_) => {}
-        None => crds::after_removal(state, kind, call.now),
+    if kind.built_in().is_none() {
+        crds::after_removal(state, kind, call.now);
     }
     Ok(Deleted { object, gone: true })
 }
@@ -292,6 +290,34 @@ fn delete_namespace(
         object,
         gone: false,
     })
+}
+
+/// A definition is marked, and leaves when its last object has left.
+fn delete_definition(
+    state: &mut State,
+    call: &Call<'_>,
+    old: &Arc<Object>,
+    dry_run: bool,
+) -> Deleted {
+    let object = if meta::is_deleting(old.value()) {
+        Arc::clone(old)
+    } else {
+        let mut value = crds::doomed(old.value(), call.now);
+        let message =
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+        let condition = json!({
+            "type": "Terminating",
+            "status": "True",
+            "reason": "InstanceDeletionPending",
+            "message": message,
+        });
+        super::set_condition(&mut value, condition, call.now);
+        write::commit(state, call, value, dry_run)
+    };
+    Deleted {
+        object,
+        gone: false,
+    }
 }
 
 fn returns_object(kind: &Kind) -> bool {

@@ -53,11 +53,16 @@ pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
 }
 
 /// Who scaled is recorded without a time, and so comes first.
+/// Zero replicas are not written, and so belong to nobody.
 fn forget_scale_time(value: &mut Value) {
+    let nothing = meta::number(value, &["spec", "replicas"]).unwrap_or(0) == 0;
     let entries = value
         .pointer_mut("/metadata/managedFields")
         .and_then(Value::as_array_mut);
     let Some(entries) = entries else { return };
+    if nothing {
+        entries.retain(|entry| meta::text(entry, &["subresource"]) != "scale");
+    }
     for entry in entries.iter_mut() {
         if meta::text(entry, &["subresource"]) == "scale" {
             meta::as_map(entry).remove("time");
