@@ -91,7 +91,7 @@ pub(super) fn delete_named(
         .ok_or_else(|| call.not_found())?;
     options.check(kind, old.value())?;
     if kind.is(BuiltIn::Namespace) {
-        return delete_namespace(state, call, &old, options.dry_run);
+        return Ok(delete_namespace(state, call, &old, options.dry_run));
     }
     if kind.is(BuiltIn::CustomResourceDefinition) {
         return Ok(delete_definition(state, call, &old, options.dry_run));
@@ -260,7 +260,7 @@ fn delete_namespace(
     call: &Call<'_>,
     old: &Arc<Object>,
     dry_run: bool,
-) -> Outcome<Deleted> {
+) -> Deleted {
     let mut value = old.value().clone();
     if !meta::is_deleting(&value) {
         meta::set_meta(
@@ -277,19 +277,19 @@ fn delete_namespace(
             .store
             .remove(&call.kind.storage, &key, call.now)
             .unwrap_or_else(|| Arc::clone(old));
-        return Ok(Deleted { object, gone: true });
+        return Deleted { object, gone: true };
     }
     if value == *old.value() {
-        return Ok(Deleted {
+        return Deleted {
             object: Arc::clone(old),
             gone: false,
-        });
+        };
     }
     let object = write::commit(state, call, value, dry_run);
-    Ok(Deleted {
+    Deleted {
         object,
         gone: false,
-    })
+    }
 }
 
 /// A definition is marked, and leaves when its last object has left.
