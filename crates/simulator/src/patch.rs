@@ -149,8 +149,29 @@ fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
         )));
     }
     let mut out = live.clone();
-    json_patch::patch(&mut out, &patch).map_err(|err| unfit(err.to_string()))?;
+    for mut operation in patch.0 {
+        adds_when_absent(&out, &mut operation);
+        let one = json_patch::Patch(vec![operation]);
+        json_patch::patch(&mut out, &one).map_err(|err| unfit(err.to_string()))?;
+    }
     Ok(out)
+}
+
+/// The real server's replace of a key that an object does not have adds it.
+fn adds_when_absent(object: &Value, operation: &mut json_patch::PatchOperation) {
+    let json_patch::PatchOperation::Replace(replace) = operation else {
+        return;
+    };
+    let path = replace.path.to_string();
+    let parent = path
+        .rsplit_once('/')
+        .and_then(|(parent, _)| object.pointer(parent));
+    if object.pointer(&path).is_none() && parent.is_some_and(Value::is_object) {
+        *operation = json_patch::PatchOperation::Add(json_patch::AddOperation {
+            path: replace.path.clone(),
+            value: replace.value.clone(),
+        });
+    }
 }
 
 fn by_merge(live: &Value, body: &[u8]) -> Result<Value, PatchError> {

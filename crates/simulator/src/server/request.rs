@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use http::{Method, header};
 
-use super::failure::{Failure, Outcome};
-use crate::schema::FieldError;
+use super::failure::{Failure, Outcome, unsupported_word};
+use crate::schema::{FieldError, FieldErrorKind};
 
 /// What is done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,9 +101,11 @@ impl Query {
         self.0.get(key).map_or("", String::as_str)
     }
 
-    /// A parameter that says yes or no.
+    /// A parameter that says yes or no: all but a no is a yes.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        matches!(self.text(key), "true" | "1" | "True" | "TRUE" | "t" | "T")
+        self.0
+            .get(key)
+            .is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
     }
 
     /// Yes, no, or not said.
@@ -123,8 +125,25 @@ impl Query {
         }
     }
 
-    /// Whether nothing may be stored.
+    /// Refuses options of a write that make no sense.
+    fn check_write(&self, options: &str) -> Outcome<()> {
+        const WORDS: [&str; 3] = ["Ignore", "Warn", "Strict"];
+        const LONGEST: usize = 128;
+        let (validation, manager) = (self.text("fieldValidation"), self.text("fieldManager"));
+        let cause = if !validation.is_empty() && !WORDS.contains(&validation) {
+            unsupported_word("fieldValidation", validation, &WORDS)
+        } else if manager.len() > LONGEST {
+            let rule = format!("may not be more than {LONGEST} bytes");
+            FieldError::bare(FieldErrorKind::TooLong, "fieldManager", &rule)
+        } else {
+            return Ok(());
+        };
+        Err(Failure::invalid_kind("meta.k8s.io", options, "", &[cause]))
+    }
+
+    /// Whether nothing may be stored; the other options of a write are judged on the way.
     pub(crate) fn dry_run(&self, options: &str) -> Outcome<bool> {
+        self.check_write(options)?;
         match self.text("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::schema::FieldError;
 
+mod fields;
 mod immutable;
 mod names;
 mod objects;
@@ -53,7 +54,7 @@ pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) 
             causes.append(&mut content);
             causes.append(&mut change);
         }
-        Nature::BuiltIn(..) => {}
+        Nature::BuiltIn(which, _) => causes.extend(fields::status(*which, new)),
         Nature::Custom(custom) => {
             let old = admission::with_type(kind, old.clone());
             let new = admission::with_type(kind, new.clone());

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     failure::{Failure, Outcome},
-    kinds::BuiltIn,
+    kinds::{BuiltIn, Nature},
     meta,
     request::Verb,
     state::{Answer, Call, State},
@@ -39,7 +39,10 @@ pub(super) fn subresource(state: &mut State, call: &Call<'_>) -> Outcome<Answer>
         .subresources()
         .into_iter()
         .find(|subresource| subresource.name == name)
-        .ok_or_else(Failure::no_such_path)?;
+        .ok_or_else(|| match (&kind.nature, name) {
+            (Nature::Custom(_), "status" | "scale") => call.not_found(),
+            _ => Failure::no_such_path(),
+        })?;
     if !known.verbs.contains(&call.info.verb.as_str()) {
         return Err(Failure::method_not_allowed());
     }

@@ -14,6 +14,7 @@ pub(super) fn fill(which: BuiltIn, value: &mut Value) {
         BuiltIn::Pod => {
             pod::spec_defaults(spec(value));
             pod::pod_defaults(value);
+            container_states(value);
         }
         BuiltIn::Deployment => deployment(spec(value)),
         BuiltIn::ReplicaSet => {
@@ -49,11 +50,15 @@ pub(super) fn fill(which: BuiltIn, value: &mut Value) {
         }
         BuiltIn::CustomResourceDefinition => definition(spec(value)),
         BuiltIn::Namespace => label_with_name(value),
-        BuiltIn::Node => allocate_all(value),
+        BuiltIn::Node => {
+            spec(value);
+            allocate_all(value);
+        }
         BuiltIn::Event => {
             for key in ["reportingComponent", "reportingInstance"] {
                 default_to(as_map(value), key, "");
             }
+            default_to(as_map(value), "source", json!({}));
         }
         BuiltIn::ConfigMap
         | BuiltIn::ServiceAccount
@@ -61,6 +66,22 @@ pub(super) fn fill(which: BuiltIn, value: &mut Value) {
         | BuiltIn::PodDisruptionBudget
         | BuiltIn::Lease
         | BuiltIn::VolumeAttachment => {}
+    }
+}
+
+/// States that the real server writes even when they are empty.
+fn container_states(pod: &mut Value) {
+    for list in [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
+        let pointer = format!("/status/{list}");
+        let statuses = pod.pointer_mut(&pointer).and_then(Value::as_array_mut);
+        for status in statuses.into_iter().flatten() {
+            default_to(as_map(status), "state", json!({}));
+            default_to(as_map(status), "lastState", json!({}));
+        }
     }
 }
 

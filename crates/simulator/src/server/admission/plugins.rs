@@ -262,8 +262,10 @@ fn node_status(value: &mut Value) {
 /// What an update may not touch, put back; what follows from it, set.
 pub(crate) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_only: bool) {
     if status_only {
-        if kind.is(BuiltIn::Node) {
-            node_status(new);
+        match kind.built_in() {
+            Some(BuiltIn::Node) => node_status(new),
+            Some(BuiltIn::Pod) => keep_quality(old, new),
+            _ => {}
         }
         return;
     }
@@ -291,7 +293,16 @@ pub(crate) fn prepare_update(kind: &Kind, old: &Value, new: &mut Value, status_o
             }
         }
         Some(BuiltIn::DaemonSet) => count_template(old, new),
+        Some(BuiltIn::Pod) => pod::add_tolerations(new),
         _ => {}
+    }
+}
+
+/// The quality of service is settled once.
+fn keep_quality(old: &Value, new: &mut Value) {
+    if let Some(quality) = meta::at(old, &["status", "qosClass"]) {
+        let status = meta::map_at(meta::as_map(new), "status");
+        meta::default_to(status, "qosClass", quality.clone());
     }
 }
 

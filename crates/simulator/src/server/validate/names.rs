@@ -38,9 +38,47 @@ pub(super) fn metadata(kind: &Kind, value: &Value) -> Vec<FieldError> {
                 .map(|rule| FieldError::invalid("metadata.name", &name.into(), &rule)),
         );
     }
+    causes.extend(generated(kind, value));
     causes.extend(labels(value));
     causes.extend(annotations(value));
+    causes.extend(owners(value));
     causes.extend(finalizers(value));
+    causes
+}
+
+/// The beginning of a name that the server completes; a dash at its end is no fault yet.
+fn generated(kind: &Kind, value: &Value) -> Option<FieldError> {
+    let prefix = meta::meta_text(value, "generateName");
+    let rule = faults(&format!("{prefix}a"), name_rule(kind))
+        .into_iter()
+        .next()?;
+    (!prefix.is_empty())
+        .then(|| FieldError::invalid("metadata.generateName", &prefix.into(), &rule))
+}
+
+/// Owners are named in full, and one of them at most controls.
+fn owners(value: &Value) -> Vec<FieldError> {
+    let field = "metadata.ownerReferences";
+    let owners = meta::items(value, &["metadata", "ownerReferences"]);
+    let mut causes: Vec<FieldError> = owners
+        .iter()
+        .flat_map(|owner| {
+            ["apiVersion", "kind", "name", "uid"]
+                .into_iter()
+                .filter(move |key| meta::text(owner, &[key]).is_empty())
+        })
+        .map(|key| FieldError::invalid(&format!("{field}.{key}"), &"".into(), "must not be empty"))
+        .collect();
+    let controllers = owners
+        .iter()
+        .filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    if controllers.count() > 1 {
+        causes.push(FieldError::invalid(
+            field,
+            &owners.into(),
+            "Only one reference can have Controller set to true",
+        ));
+    }
     causes
 }
 
@@ -54,6 +92,9 @@ pub(super) fn changed_metadata(old: &Value, new: &Value) -> Vec<FieldError> {
     }
     if changed("annotations") {
         causes.extend(annotations(new));
+    }
+    if changed("ownerReferences") {
+        causes.extend(owners(new));
     }
     if changed("finalizers") {
         causes.extend(finalizers(new));
@@ -157,15 +198,16 @@ fn key_fault(field: &str, key: &str) -> Option<FieldError> {
 
 fn finalizers(value: &Value) -> Vec<FieldError> {
     const KNOWN: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
-    let field = "metadata.finalizers";
     meta::finalizers(value)
-        .filter_map(|name| {
+        .enumerate()
+        .filter_map(|(index, name)| {
             if !is_qualified_name(name) {
-                return key_fault(field, name);
+                return key_fault("metadata.finalizers", name);
             }
+            let field = format!("metadata.finalizers[{index}]");
             (!name.contains('/') && !KNOWN.contains(&name)).then(|| {
                 FieldError::invalid(
-                    field,
+                    &field,
                     &name.into(),
                     "name is neither a standard finalizer name nor is it fully qualified",
                 )

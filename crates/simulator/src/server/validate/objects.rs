@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::names;
+use super::{fields, names};
 use crate::{
     schema::{FieldError, FieldErrorKind, structural},
     server::{failure::unsupported_word, kinds::BuiltIn, meta, selector::object_selector_matches},
@@ -31,13 +31,13 @@ pub(super) fn check(which: BuiltIn, value: &Value) -> Vec<FieldError> {
         BuiltIn::Lease => lease(value),
         BuiltIn::CustomResourceDefinition => definition(value),
         BuiltIn::PersistentVolumeClaim => claim(value),
+        BuiltIn::Event => fields::event(value).into_iter().collect(),
+        BuiltIn::VolumeAttachment => fields::attachment(value).into_iter().collect(),
         BuiltIn::Namespace
         | BuiltIn::Endpoints
         | BuiltIn::ServiceAccount
-        | BuiltIn::Event
         | BuiltIn::PersistentVolume
         | BuiltIn::ControllerRevision
-        | BuiltIn::VolumeAttachment
         | BuiltIn::PriorityClass
         | BuiltIn::EndpointSlice => Vec::new(),
     }
@@ -188,6 +188,7 @@ fn budget(value: &Value) -> Vec<FieldError> {
     }
     for key in ["minAvailable", "maxUnavailable"] {
         causes.extend(not_negative(value, &["spec", key]));
+        causes.extend(fields::percentage(value, key));
     }
     causes
 }
@@ -199,6 +200,7 @@ fn node(value: &Value) -> Vec<FieldError> {
     for (index, taint) in meta::items(value, &["spec", "taints"]).iter().enumerate() {
         let at = format!("metadata.taints[{index}]");
         let (key, effect) = (meta::text(taint, &["key"]), meta::text(taint, &["effect"]));
+        causes.extend(fields::taint(&at, taint));
         if effect.is_empty() {
             causes.push(FieldError::required(&format!("{at}.effect"), ""));
         } else if !allowed.contains(&effect) {
@@ -233,6 +235,7 @@ fn data_keys(value: &Value) -> Vec<FieldError> {
         .map(|(part, key)| {
             FieldError::invalid(&format!("{part}[{key}]"), &key.as_str().into(), RULE)
         })
+        .chain(fields::twice(value))
         .collect()
 }
 
@@ -276,6 +279,7 @@ fn definition(value: &Value) -> Vec<FieldError> {
             "must be spec.names.plural+\".\"+spec.group",
         ));
     }
+    causes.extend(fields::scope(value));
     let stored = meta::items(value, &["spec", "versions"])
         .iter()
         .filter(|version| version.get("storage") == Some(&Value::Bool(true)))
@@ -285,6 +289,13 @@ fn definition(value: &Value) -> Vec<FieldError> {
             "spec.versions",
             value.pointer("/spec/versions").unwrap_or(&Value::Null),
             "must have exactly one version marked as storage version",
+        ));
+    }
+    if stored == 0 {
+        causes.push(FieldError::invalid(
+            "status.storedVersions",
+            &Value::Array(Vec::new()),
+            "must have at least one stored version",
         ));
     }
     causes.extend(structural::check_crd(value));

@@ -18,6 +18,13 @@ pub(super) fn create(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
             "name in URL does not match name in Binding object",
         ));
     }
+    if !matches!(meta::text(&body, &["target", "kind"]), "" | "Node") {
+        return Err(Failure::plain(
+            500,
+            "",
+            "target.kind: Unsupported value: supported values: \"Node\", \"<empty>\"",
+        ));
+    }
     let node = meta::text(&body, &["target", "name"]);
     if node.is_empty() {
         return Err(Failure::plain(500, "", "target.name: Required value"));

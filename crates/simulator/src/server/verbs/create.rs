@@ -40,6 +40,9 @@ pub(super) fn create_value(
             meta::set_meta(&mut value, "name", Some(name.into()));
         }
     }
+    for system in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        meta::set_meta(&mut value, system, None);
+    }
     write::track(call, None, &mut value, proposal.owners);
     admission::admit_create(state, call, &mut value)?;
     if !matches!(meta::meta_text(&value, "resourceVersion"), "" | "0") {
@@ -64,13 +67,7 @@ fn prepare(state: &mut State, call: &Call<'_>, value: &mut Value) -> Outcome<()>
     let kind = &call.kind;
     let uid = state.names.uid();
     let metadata = meta::metadata(value);
-    for system in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "generation",
-        "resourceVersion",
-    ] {
+    for system in ["selfLink", "resourceVersion"] {
         metadata.remove(system);
     }
     metadata.insert("uid".into(), uid.into());

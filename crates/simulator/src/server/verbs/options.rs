@@ -38,6 +38,12 @@ impl DeleteOptions {
         let body: Value = serde_json::from_slice(call.body).map_err(|error| {
             Failure::bad_request(format!("could not read delete options: {error}"))
         })?;
+        let sent = meta::text(&body, &["kind"]);
+        if !matches!(sent, "" | "DeleteOptions") {
+            return Err(Failure::bad_request(format!(
+                "{sent} cannot be handled as DeleteOptions"
+            )));
+        }
         let mut options = Self::from_value(&body)?;
         options.dry_run |= call.info.query.dry_run("DeleteOptions")?;
         Ok(options)

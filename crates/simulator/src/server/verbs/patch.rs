@@ -36,7 +36,8 @@ pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
     let live = served(call, old.value());
     let value =
         patched(call.kind.shape(), sort, &live, call.body).map_err(|error| refusal(&error))?;
-    let value = write::typed(&call.kind, value)?;
+    let value = write::typed(&call.kind, value)
+        .map_err(|failure| write::unfit(call, Owners::Tracked, failure))?;
     check_name(call, &value)?;
     let proposal = Proposal {
         value,

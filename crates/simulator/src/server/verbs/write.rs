@@ -12,6 +12,7 @@ use crate::{
         failure::{Failure, Outcome},
         kinds::{BuiltIn, Kind, Nature},
         meta,
+        request::Verb,
         state::{Call, State},
         store::{self, Object},
         validate,
@@ -98,6 +99,9 @@ pub(crate) fn track(call: &Call<'_>, old: Option<&Value>, value: &mut Value, own
 
 /// Checks that an object is of the kind it is sent to and takes its type off.
 pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
+    if value.is_null() && kind.built_in().is_some() {
+        value = serde_json::json!({});
+    }
     let Some(map) = value.as_object_mut() else {
         return Err(Failure::bad_request(format!(
             "the object provided is unrecognized (must be of type {})",
@@ -116,6 +120,18 @@ pub(crate) fn typed(kind: &Kind, mut value: Value) -> Outcome<Value> {
             "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{value}'",
             kind.kind
         )));
+    }
+    if let Nature::Custom(_) = &kind.nature
+        && sent != kind.kind
+        && api_version == expected
+    {
+        let cause = FieldError::invalid(
+            "kind",
+            &sent.as_str().into(),
+            &format!("must be {}", kind.kind),
+        );
+        let name = meta::meta_text(&value, "name");
+        return Err(Failure::invalid_kind(&kind.group, &sent, name, &[cause]));
     }
     let wrong_version = !api_version.is_empty() && api_version != expected;
     let wrong_kind = !sent.is_empty() && sent != kind.kind;
@@ -179,7 +195,8 @@ pub(crate) fn replace(
     proposal: Proposal,
 ) -> Outcome<Arc<Object>> {
     let kind = &call.kind;
-    let mut value = admission::normalize(call, proposal.value)?;
+    let mut value = admission::normalize(call, proposal.value)
+        .map_err(|failure| unfit(call, proposal.owners, failure))?;
     place(call, &mut value)?;
     check_version(call, old.value(), &value)?;
     track(call, Some(old.value()), &mut value, proposal.owners);
@@ -200,11 +217,30 @@ pub(crate) fn replace(
     Ok(commit(state, call, value, proposal.dry_run))
 }
 
+/// What a patch makes of an object is judged as the patch's own fault.
+pub(crate) fn unfit(call: &Call<'_>, owners: Owners, failure: Failure) -> Failure {
+    match (call.info.verb, owners) {
+        (Verb::Patch, Owners::Applied) => Failure::plain(500, "", failure.message),
+        (Verb::Patch, Owners::Tracked) => {
+            let cause = FieldError::invalid("patch", &"".into(), &failure.message);
+            Failure {
+                details: serde_json::json!({ "causes": [cause.cause()] }),
+                ..Failure::plain(422, "Invalid", failure.message)
+            }
+        }
+        _ => failure,
+    }
+}
+
 fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
     let kind = &call.kind;
     let name = &call.path.name;
     let uid = meta::meta_text(new, "uid");
     let current = meta::meta_text(old, "uid");
+    if !uid.is_empty() && uid != current && call.info.verb == Verb::Patch {
+        let cause = FieldError::invalid("metadata.uid", &uid.into(), "field is immutable");
+        return Err(Failure::invalid(kind, name, &[cause]));
+    }
     if !uid.is_empty() && uid != current {
         return Err(Failure::conflict(
             kind,
@@ -225,6 +261,11 @@ fn check_version(call: &Call<'_>, old: &Value, new: &Value) -> Outcome<()> {
                 &0.into(),
                 "must be specified for an update",
             )],
+        )),
+        version if version.parse::<u64>().is_err() => Err(Failure::plain(
+            500,
+            "",
+            format!("strconv.ParseUint: parsing \"{version}\": invalid syntax"),
         )),
         version if version == meta::meta_text(old, "resourceVersion") => Ok(()),
         _ => Err(Failure::stale(kind, name)),
@@ -312,12 +353,12 @@ pub(crate) fn commit(
             meta::meta_text(&value, "namespace"),
             meta::meta_text(&value, "name"),
         );
-        let last = Arc::new(Object::new(value));
-        state.store.remove_as(&storage, &key, &last, call.now);
+        // Watchers see the state that was stored last, the client the one that let go.
+        state.store.remove(&storage, &key, call.now);
         if call.kind.built_in().is_none() {
             crds::after_removal(state, &call.kind, call.now);
         }
-        last
+        Arc::new(Object::new(value))
     } else {
         state.store.put(&storage, value, call.now)
     };
