@@ -45,7 +45,6 @@ fn group_item(group: &GroupResources) -> Value {
     if !group.name.is_empty() {
         metadata.insert("name".to_owned(), Value::from(group.name.as_str()));
     }
-    metadata.insert("creationTimestamp".to_owned(), Value::Null);
     let versions: Vec<Value> = group
         .versions
         .iter()
@@ -122,10 +121,12 @@ impl Resources<'_> {
         item
     }
 
-    /// An entry names a group and version only when they are not those of the list.
+    /// An entry names a group and version only when they are not those of the list; definitions
+    /// always name theirs.
     fn response_kind(&self, entry: &Value) -> Value {
         let version = text(entry, "version");
-        let (group, version) = if version.is_empty() {
+        let defined = self.group.contains('.') && !self.group.ends_with(".k8s.io");
+        let (group, version) = if version.is_empty() && defined {
             (self.group, self.version)
         } else {
             (text(entry, "group"), version)
@@ -162,19 +163,16 @@ mod tests {
             versions: vec![("v1".to_owned(), list)],
         }];
         let answer = aggregate(&groups);
-        assert_eq!(
-            answer["items"][0]["metadata"],
-            json!({"creationTimestamp": null})
-        );
+        assert_eq!(answer["items"][0]["metadata"], json!({}));
         let resources = &answer["items"][0]["versions"][0]["resources"];
         assert_eq!(
             resources,
             &json!([
-                {"resource": "pods", "responseKind": {"group": "", "version": "v1", "kind": "Pod"}, "scope": "Namespaced",
+                {"resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
                     "singularResource": "pod", "verbs": ["get"], "shortNames": ["po"],
                     "subresources": [{"subresource": "eviction", "verbs": ["create"],
                         "responseKind": {"group": "policy", "version": "v1", "kind": "Eviction"}}]},
-                {"resource": "nodes", "responseKind": {"group": "", "version": "v1", "kind": "Node"}, "scope": "Cluster",
+                {"resource": "nodes", "responseKind": {"group": "", "version": "", "kind": "Node"}, "scope": "Cluster",
                     "singularResource": "node", "verbs": ["get"]},
             ])
         );

@@ -159,12 +159,11 @@ impl Layout {
             Some(items) => items.iter().map(|item| self.row(item, options)).collect(),
             None => vec![self.row(source, options)],
         };
-        let definitions: Vec<Value> = self
-            .columns
-            .iter()
-            .filter(|_| options.headers)
-            .map(Column::definition)
-            .collect();
+        let definitions: Value = if options.headers {
+            self.columns.iter().map(Column::definition).collect()
+        } else {
+            Value::Null
+        };
         json!({
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",

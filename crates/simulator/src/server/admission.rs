@@ -53,8 +53,14 @@ fn built_in(
     }
     // A definition has no quantities, and its properties may be called like theirs.
     if which != BuiltIn::CustomResourceDefinition {
-        quantity::canonicalize(&mut value);
+        quantity::canonicalize(&mut value).map_err(|quantity::NoQuantity(text)| {
+            undecodable(
+                call,
+                &format!("quantities must match the regular expression: {text}"),
+            )
+        })?;
     }
+    refuse_coarse_times(call, which, &value)?;
     // The typed form of a workload cannot tell a missing selector from an empty one.
     let no_selector = kind.group == "apps"
         && value
@@ -72,6 +78,29 @@ fn built_in(
     defaults::fill(which, &mut value);
     defaults::write_empty_times(which, &mut value);
     Ok(value)
+}
+
+/// Some times are written with microseconds, and read in no other way.
+fn refuse_coarse_times(call: &Call<'_>, which: BuiltIn, value: &Value) -> Outcome<()> {
+    let places: &[&str] = match which {
+        BuiltIn::Lease => &["/spec/acquireTime", "/spec/renewTime"],
+        BuiltIn::Event => &["/eventTime"],
+        _ => return Ok(()),
+    };
+    let is_fine = |text: &str| {
+        let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+        fraction.chars().take_while(char::is_ascii_digit).count() == 6
+    };
+    let texts = places
+        .iter()
+        .filter_map(|place| value.pointer(place)?.as_str());
+    for text in texts.filter(|text| !is_fine(text)) {
+        return Err(undecodable(
+            call,
+            &format!("parsing time {text:?}: no microseconds"),
+        ));
+    }
+    Ok(())
 }
 
 fn custom(call: &Call<'_>, mut value: Value) -> Outcome<Value> {

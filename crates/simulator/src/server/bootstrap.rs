@@ -14,7 +14,21 @@ pub(super) fn fill(state: &mut State, now: Timestamp) {
             state,
             "namespaces",
             json!({
-                "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
+                "metadata": {
+                    "name": name,
+                    "labels": { "kubernetes.io/metadata.name": name },
+                    "managedFields": [{
+                        "manager": "kube-apiserver",
+                        "operation": "Update",
+                        "apiVersion": "v1",
+                        "time": meta::time(now),
+                        "fieldsType": "FieldsV1",
+                        "fieldsV1": { "f:metadata": { "f:labels": {
+                            ".": {},
+                            "f:kubernetes.io/metadata.name": {},
+                        } } },
+                    }],
+                },
                 "spec": { "finalizers": ["kubernetes"] },
                 "status": { "phase": "Active" },
             }),

@@ -15,6 +15,7 @@ use super::{
     failure::{Failure, Outcome},
     kinds::{Kind, Nature},
     meta,
+    request::Verb,
     store::Object,
 };
 
@@ -30,7 +31,7 @@ pub(crate) enum Format {
 }
 
 /// Picks the first form that the client accepts and the server writes.
-pub(crate) fn negotiate(accept: &str, include: &str) -> Outcome<Format> {
+pub(crate) fn negotiate(accept: &str, include: &str, verb: Verb) -> Outcome<Format> {
     if accept.trim().is_empty() {
         return Ok(Format::Json);
     }
@@ -43,9 +44,9 @@ pub(crate) fn negotiate(accept: &str, include: &str) -> Outcome<Format> {
         let wanted = parts.find_map(|part| part.strip_prefix("as="));
         match wanted {
             None => return Ok(Format::Json),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => {
-                return Ok(Format::Metadata);
-            }
+            // A list is not one object, and one object is not a list.
+            Some("PartialObjectMetadata") if verb != Verb::List => return Ok(Format::Metadata),
+            Some("PartialObjectMetadataList") if verb == Verb::List => return Ok(Format::Metadata),
             Some("Table") if clause.contains("v=v1;") || clause.trim_end().ends_with("v=v1") => {
                 let include = IncludeObject::parse(include).ok_or_else(|| {
                     Failure::bad_request(format!("unrecognized includeObject value: \"{include}\""))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     documents,
-    failure::Outcome,
+    failure::{Failure, Outcome},
     kinds::Kind,
     request::RequestInfo,
     state::{Answer, Payload, State},
@@ -42,6 +42,17 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
         ["apis", group, version] => resources(state, group, version),
         _ => None,
     };
+    let known = match parts.as_slice() {
+        ["api", _] => true,
+        ["apis", group, _] => {
+            let mut kinds = state.kinds.iter();
+            kinds.any(|kind| kind.group == *group && kind.built_in().is_some())
+        }
+        _ => false,
+    };
+    if document.is_none() && known {
+        return Err(Failure::no_such_path());
+    }
     Ok(document.map_or_else(Answer::no_such_page, |document| {
         Answer::json(200, document.to_string())
     }))
@@ -142,12 +153,16 @@ pub(super) fn resources(state: &State, group: &str, version: &str) -> Option<Val
     } else {
         format!("{group}/{version}")
     };
-    Some(json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version,
         "resources": resources,
-    }))
+    });
+    // The core group is older than this field.
+    if let (Some(map), false) = (list.as_object_mut(), group.is_empty()) {
+        map.insert("apiVersion".into(), "v1".into());
+    }
+    Some(list)
 }
 
 fn entries(kind: &Kind) -> Vec<Value> {

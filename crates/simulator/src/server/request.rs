@@ -197,7 +197,8 @@ impl RequestInfo {
 
 fn verb(method: &Method, target: &Target, query: &Query) -> Outcome<Verb> {
     let named = match target {
-        Target::Path => return Ok(Verb::Get),
+        Target::Path if matches!(*method, Method::GET | Method::HEAD) => return Ok(Verb::Get),
+        Target::Path => return Err(Failure::method_not_allowed()),
         Target::Resource(path) => !path.name.is_empty(),
     };
     Ok(match *method {

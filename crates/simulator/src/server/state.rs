@@ -168,7 +168,7 @@ impl State {
         let call = Call {
             info,
             path,
-            format: encode::negotiate(&info.accept, info.query.text("includeObject"))?,
+            format: encode::negotiate(&info.accept, info.query.text("includeObject"), info.verb)?,
             kind,
             body,
             now,

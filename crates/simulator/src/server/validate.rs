@@ -28,6 +28,7 @@ pub(super) fn created(kind: &Kind, value: &Value) -> Outcome<()> {
         Nature::Custom(custom) => {
             let typed = admission::with_type(kind, value.clone());
             causes.extend(custom.schema.validate(&typed, None));
+            causes.extend(fields::scaled(custom, value));
         }
     }
     finish(kind, value, &causes)
@@ -58,6 +59,7 @@ pub(super) fn updated(kind: &Kind, old: &Value, new: &Value, status_only: bool) 
         Nature::Custom(custom) => {
             let old = admission::with_type(kind, old.clone());
             let new = admission::with_type(kind, new.clone());
+            causes.extend(fields::scaled(custom, &new));
             causes.extend(if status_only {
                 custom.schema.validate_status(&new, &old)
             } else {

@@ -97,6 +97,21 @@ fn core(group: &str, kind: &str) -> Option<(Vec<Column>, CellFn)> {
             cluster::node,
         ),
         ("", "Namespace") => (columns(&["Status", "Age"], &[]), cluster::namespace),
+        ("", "PersistentVolumeClaim") => (
+            columns(
+                &[
+                    "Status",
+                    "Volume",
+                    "Capacity",
+                    "Access Modes",
+                    "StorageClass",
+                    "VolumeAttributesClass",
+                    "Age",
+                ],
+                &["VolumeMode"],
+            ),
+            cluster::claim,
+        ),
         ("", "ConfigMap") => (columns(&["Data", "Age"], &[]), cluster::config_map),
         ("", "Secret") => (columns(&["Type", "Data", "Age"], &[]), cluster::secret),
         ("", "ServiceAccount") => (columns(&["Age"], &[]), cluster::named),

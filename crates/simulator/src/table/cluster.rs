@@ -77,6 +77,36 @@ pub(crate) fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), phase, age_of(object, now)]
 }
 
+pub(crate) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
+    let modes: Vec<&str> = list(object, "/status/accessModes")
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|mode| match mode {
+            "ReadWriteOnce" => "RWO",
+            "ReadOnlyMany" => "ROX",
+            "ReadWriteMany" => "RWX",
+            "ReadWriteOncePod" => "RWOP",
+            other => other,
+        })
+        .collect();
+    let class = text_or(object, "/spec/storageClassName", "");
+    vec![
+        name(object),
+        Value::from(text(object, "/status/phase")),
+        Value::from(text(object, "/spec/volumeName")),
+        Value::from(text(object, "/status/capacity/storage")),
+        Value::from(modes.join(",")),
+        Value::from(class),
+        Value::from(text_or(
+            object,
+            "/spec/volumeAttributesClassName",
+            "<unset>",
+        )),
+        age_of(object, now),
+        Value::from(text_or(object, "/spec/volumeMode", "<unset>")),
+    ]
+}
+
 pub(crate) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
     let entries = count(object, "/data") + count(object, "/binaryData");
     vec![name(object), json!(entries), age_of(object, now)]

@@ -80,6 +80,13 @@ pub(crate) const ACCEPTED: &[Accepted] = &[
         reason: "the JSON reader keeps the last of two equal keys before anybody sees the first",
     },
     Accepted {
+        id: "daemon-set-annotation-in-table",
+        request: "@ds table",
+        from: "/rows/",
+        to: "/object/metadata/annotations",
+        reason: "the real server makes rows from its internal form, which keeps the count elsewhere",
+    },
+    Accepted {
         id: "definition-established-at-once",
         request: "@crd",
         from: "/status/",

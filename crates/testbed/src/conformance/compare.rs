@@ -113,7 +113,15 @@ fn identity(item: &Value) -> String {
     ]
     .iter()
     .find_map(|pointer| item.pointer(pointer).and_then(Value::as_str))
-    .map_or_else(|| item.to_string(), str::to_owned)
+    .map_or_else(|| anonymous(item), str::to_owned)
+}
+
+/// Entries without a name are told apart by what they are, objects not at all.
+fn anonymous(item: &Value) -> String {
+    if item.is_object() {
+        return String::new();
+    }
+    item.to_string()
 }
 
 #[cfg(test)]

@@ -163,6 +163,31 @@ fn mark_ages(table: &mut Map<String, Value>) {
             }
         }
     }
+    // Later events of a watch come without their columns.
+    if aged.is_empty() {
+        for row in table
+            .get_mut("rows")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let cells = row
+                .get_mut("cells")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten();
+            cells
+                .filter(|cell| is_age(cell))
+                .for_each(|cell| *cell = "<age>".into());
+        }
+    }
+}
+
+fn is_age(cell: &Value) -> bool {
+    let digits = cell
+        .as_str()
+        .and_then(|text| text.strip_suffix(['s', 'm', 'h', 'd']));
+    digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_time(text: &str) -> bool {

@@ -30,39 +30,42 @@ const DECIMAL: &[(&str, i32)] = &[
 ];
 const BINARY: &[&str] = &["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
+/// A text that stands for an amount and is none.
+pub(super) struct NoQuantity(pub(super) String);
+
 /// Brings all quantities of an object into canonical form; numbers become text.
-pub(super) fn canonicalize(value: &mut Value) {
+pub(super) fn canonicalize(value: &mut Value) -> Result<(), NoQuantity> {
     match value {
         Value::Object(map) => {
             for (name, member) in map.iter_mut() {
                 match member {
-                    Value::Object(inner) if MAPS.contains(&name.as_str()) => each(inner),
+                    Value::Object(inner) if MAPS.contains(&name.as_str()) => each(inner)?,
                     Value::String(_) | Value::Number(_) if FIELDS.contains(&name.as_str()) => {
-                        one(member);
+                        one(member)?;
                     }
-                    Value::Object(_) | Value::Array(_) => canonicalize(member),
+                    Value::Object(_) | Value::Array(_) => canonicalize(member)?,
                     Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
                 }
             }
+            Ok(())
         }
-        Value::Array(items) => items.iter_mut().for_each(canonicalize),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Array(items) => items.iter_mut().try_for_each(canonicalize),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 
-fn each(map: &mut Map<String, Value>) {
-    map.values_mut().for_each(one);
+fn each(map: &mut Map<String, Value>) -> Result<(), NoQuantity> {
+    map.values_mut().try_for_each(one)
 }
 
-fn one(value: &mut Value) {
+fn one(value: &mut Value) -> Result<(), NoQuantity> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return Ok(()),
     };
-    if let Some(canonical) = canonical(&text) {
-        *value = canonical.into();
-    }
+    *value = canonical(&text).ok_or(NoQuantity(text))?.into();
+    Ok(())
 }
 
 /// The canonical form of a quantity; nothing when it is none.

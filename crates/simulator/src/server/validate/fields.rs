@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::names;
 use crate::{
     schema::FieldError,
-    server::{failure::unsupported_word, kinds::BuiltIn, meta},
+    server::{crds::CustomKind, failure::unsupported_word, kinds::BuiltIn, meta},
 };
 
 /// Judges a status that a client wrote.
@@ -33,6 +33,27 @@ pub(super) fn status(which: BuiltIn, value: &Value) -> Vec<FieldError> {
         ))
     })
     .collect()
+}
+
+/// What the scale subresource of a custom kind counts must be a count.
+pub(super) fn scaled(custom: &CustomKind, value: &Value) -> Option<FieldError> {
+    let path = custom.scale.as_ref()?.spec.as_str();
+    let mut part = value;
+    for key in path.split('.') {
+        if part.is_object() {
+            part = part.get(key)?;
+        }
+    }
+    let counts = part
+        .as_i64()
+        .is_some_and(|count| (0..=i64::from(i32::MAX)).contains(&count));
+    (!counts && !part.is_null()).then(|| {
+        FieldError::invalid(
+            &format!(".{path}"),
+            part,
+            "should be a non-negative integer",
+        )
+    })
 }
 
 /// A number of pods may be a percentage from 0 to 100.

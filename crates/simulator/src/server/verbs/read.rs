@@ -14,6 +14,10 @@ use crate::server::{
 
 /// Reads one object.
 pub(crate) fn get(state: &State, call: &Call<'_>) -> Outcome<Answer> {
+    let text = call.info.query.text("resourceVersion");
+    if !text.is_empty() && text.parse::<u64>().is_err() {
+        return Err(Failure::plain(500, "", not_a_version(text)));
+    }
     if let Asked::NotOlderThan(version) = asked_version(call)? {
         refuse_future(state, version)?;
     }
@@ -28,6 +32,18 @@ pub(crate) fn get(state: &State, call: &Call<'_>) -> Outcome<Answer> {
 pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
     let selection = selection(call)?;
     let query = &call.info.query;
+    if query.choice("sendInitialEvents").is_some() {
+        let cause = forbidden_field(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        );
+        return Err(Failure::invalid_kind(
+            "meta.k8s.io",
+            "ListOptions",
+            "",
+            &[cause],
+        ));
+    }
     let limit = query.number::<i64>("limit")?.unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(0);
     let page = Page::read(state, call, limit)?;
