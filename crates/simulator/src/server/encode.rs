@@ -35,6 +35,7 @@ pub(crate) fn negotiate(accept: &str, include: &str, verb: Verb) -> Outcome<Form
     if accept.trim().is_empty() {
         return Ok(Format::Json);
     }
+    let mut shaped = false;
     for clause in accept.split(',') {
         let mut parts = clause.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
@@ -53,10 +54,14 @@ pub(crate) fn negotiate(accept: &str, include: &str, verb: Verb) -> Outcome<Form
                 })?;
                 return Ok(Format::Table(include));
             }
-            Some(_) => {}
+            Some(_) => shaped = true,
         }
     }
-    Err(Failure::not_acceptable())
+    Err(if shaped {
+        Failure::wrong_shape()
+    } else {
+        Failure::not_acceptable()
+    })
 }
 
 /// One object with its `apiVersion` and `kind`, in the form asked for.

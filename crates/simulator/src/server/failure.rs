@@ -223,6 +223,13 @@ impl Failure {
     }
 
     /// The client accepts nothing that the server writes.
+    pub(crate) fn wrong_shape() -> Self {
+        let message =
+            "the server was unable to respond with a content type that the client supports";
+        Self::plain(406, "NotAcceptable", message)
+    }
+
+    /// Nothing that the client accepts can be written.
     pub(crate) fn not_acceptable() -> Self {
         Self {
             details: json!({}),

@@ -62,6 +62,8 @@ pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
             .collect(),
     };
     objects.retain(|(key, _)| page.start.as_str() <= key.as_str());
+    let full = page.limit > 0 && objects.len() == page.limit;
+    let more_stored = full && has_key_behind(state, call, objects.last());
     let mut meta = ListMeta {
         version: page.version.unwrap_or_else(|| state.store.version()),
         ..ListMeta::default()
@@ -72,12 +74,21 @@ pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
             meta.next = continue_token(meta.version, last);
         }
         meta.remaining = selection.selects_all().then_some(rest.len());
+    } else if let (true, Some((last, _))) = (more_stored, objects.last()) {
+        // Whether one of the others would be selected is only known when they are read.
+        meta.next = continue_token(meta.version, last);
     }
     let objects: Vec<Arc<Object>> = objects.into_iter().map(|(_, object)| object).collect();
     Ok(Answer::json(
         200,
         encode::list(&call.kind, &call.format, &objects, (&meta, call.now)),
     ))
+}
+
+/// Whether the collection of a call goes on behind the last object of a page.
+fn has_key_behind(state: &State, call: &Call<'_>, last: Option<&(String, Arc<Object>)>) -> bool {
+    let mut stored = state.store.list(&call.kind.storage, &call.path.namespace);
+    last.is_some_and(|(last, _)| stored.any(|(key, _)| key > last))
 }
 
 /// The selectors of a call.
