@@ -117,7 +117,7 @@ fn list_becomes_rows_with_metadata_and_list_position() {
         now: now(),
     };
     let table = layout.render(&list, &bare);
-    assert_eq!(table["columnDefinitions"], json!([]));
+    assert_eq!(table["columnDefinitions"], Value::Null);
     assert_eq!(table["rows"][0]["object"], Value::Null);
 }
 

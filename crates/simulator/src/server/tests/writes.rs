@@ -207,8 +207,8 @@ async fn guarded_writes_meet_their_guards() {
                 "PATCH",
                 &one,
                 json!({ "metadata": { "uid": "other" } }),
-                409,
-                "Conflict",
+                422,
+                "Invalid",
             ),
             (
                 "PATCH:json",

@@ -62,7 +62,9 @@ pub(crate) fn list(state: &State, call: &Call<'_>) -> Outcome<Answer> {
             .collect(),
     };
     objects.retain(|(key, _)| page.start.as_str() <= key.as_str());
-    let full = page.limit > 0 && objects.len() == page.limit;
+    // A selection by name reads one key and knows that there is no other.
+    let by_name = query.text("fieldSelector").contains("metadata.name=");
+    let full = page.limit > 0 && objects.len() == page.limit && !by_name;
     let more_stored = full && has_key_behind(state, call, objects.last());
     let mut meta = ListMeta {
         version: page.version.unwrap_or_else(|| state.store.version()),
