@@ -27,8 +27,6 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
-    /// Whether nodes of the current partition remain without a task beyond those in `waiting`.
-    pub more_waiting: bool,
     /// The ledger, read live; asked for only while nodes wait.
     pub ledger: Observed<Ledger>,
 }

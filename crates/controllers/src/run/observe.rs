@@ -3,6 +3,9 @@
 //! Owns which store answers what. The ledger is read live, and only while nodes wait; everything
 //! else says where to look and may be a moment old.
 
+use std::collections::BTreeMap;
+
+use shipshape_api::node_patch_run::Candidate;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_engine::admit::Waiting;
@@ -44,7 +47,7 @@ pub(super) async fn observe(
         .status
         .as_ref()
         .is_some_and(|status| status.plan.is_some());
-    let (waiting, more_waiting) = waiting(context, &run);
+    let waiting = waiting(context, &run);
     let ledger = if waiting.is_empty() {
         Observed::NotAsked
     } else {
@@ -61,7 +64,6 @@ pub(super) async fn observe(
             Observed::Present(all_nodes(context))
         },
         waiting,
-        more_waiting,
         succeeded: by_standing(Standing::Succeeded).len(),
         failed: by_standing(Standing::Failed).len(),
         open,
@@ -80,40 +82,37 @@ fn all_nodes(context: &Context) -> Vec<NodeView> {
         .collect()
 }
 
-/// The first nodes of the current partition that have no task yet, and whether there are more. A
-/// node that has left, or whose name now belongs to another, is not waited for.
-fn waiting(context: &Context, run: &NodePatchRun) -> (Vec<Waiting>, bool) {
+/// The first nodes of the current partition that have no task yet. A node that has left, or whose
+/// name now belongs to another, is not waited for.
+fn waiting(context: &Context, run: &NodePatchRun) -> Vec<Waiting> {
     let Some((plan, iteration)) = run.status.as_ref().and_then(|status| {
         let iteration = usize::try_from(status.current_iteration?).ok()?;
         Some((status.plan.as_ref()?, iteration))
     }) else {
-        return (Vec::new(), false);
+        return Vec::new();
     };
     let Some(partition) = plan.partitions.get(iteration) else {
-        return (Vec::new(), false);
+        return Vec::new();
     };
-    let window = window(run);
-    let mut found = Vec::new();
-    for name in &partition.nodes {
-        let Some(candidate) = plan.candidates.iter().find(|one| one.name == *name) else {
-            continue;
-        };
-        let Some(one) = waiting_node(context, run, iteration, candidate) else {
-            continue;
-        };
-        if found.len() == window {
-            return (found, true);
-        }
-        found.push(one);
-    }
-    (found, false)
+    let candidates: BTreeMap<&str, &Candidate> = plan
+        .candidates
+        .iter()
+        .map(|one| (one.name.as_str(), one))
+        .collect();
+    partition
+        .nodes
+        .iter()
+        .filter_map(|name| candidates.get(name.as_str()))
+        .filter_map(|candidate| waiting_node(context, run, iteration, candidate))
+        .take(window(run))
+        .collect()
 }
 
 fn waiting_node(
     context: &Context,
     run: &NodePatchRun,
     iteration: usize,
-    candidate: &shipshape_api::node_patch_run::Candidate,
+    candidate: &Candidate,
 ) -> Option<Waiting> {
     let stores = &context.stores;
     let namespace = run.metadata.namespace.clone().unwrap_or_default();

@@ -66,7 +66,6 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
-        more_waiting: false,
         ledger: Observed::NotAsked,
     }
 }

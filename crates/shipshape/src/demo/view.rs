@@ -27,6 +27,11 @@ use picture::{Facts, picture};
 /// Least time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
 
+/// Tells the terminal to cut long lines.
+const NO_WRAP: &str = "\x1b[?7l";
+/// Tells the terminal to wrap long lines again.
+const WRAP: &str = "\x1b[?7h";
+
 /// The demo's screen.
 pub(super) struct Screen {
     nodes: Store<Node>,
@@ -121,7 +126,8 @@ impl Screen {
             },
         });
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
+        // A line that wraps would take two rows, and the next picture would be drawn one row off.
+        let mut text = NO_WRAP.to_owned();
         if *drawn > 0 {
             text.push_str(&format!("\x1b[{}A", *drawn));
         }
@@ -129,6 +135,7 @@ impl Screen {
             text.push_str(&format!("\x1b[2K{line}\n"));
         }
         text.push_str("\x1b[0J");
+        text.push_str(WRAP);
         *drawn = lines.len();
         say(&text)?;
         Ok(())
