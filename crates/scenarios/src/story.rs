@@ -97,7 +97,7 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     };
     let end = stage.clock.now();
     if has_ended {
-        observer.with_witness(|witness| witness.begin_rest());
+        observer.with_witness(Witness::begin_rest);
         let rest = std::time::Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));

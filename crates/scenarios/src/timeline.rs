@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchTask, NodePatchTaskStatus, TaskStep};
 
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 24.0;
@@ -45,7 +45,7 @@ impl Timeline {
         let step = task
             .status
             .as_ref()
-            .map(|status| status.step_name())
+            .map(NodePatchTaskStatus::step_name)
             .unwrap_or_default();
         let zone = task.spec.zone.clone().unwrap_or_default();
         let marks = self
@@ -67,7 +67,7 @@ impl Timeline {
              <text x=\"12\" y=\"24\" font-size=\"16\" fill=\"#111827\">{}</text>\n",
             escaped(title)
         );
-        self.draw_legend(&mut svg);
+        Self::draw_legend(&mut svg);
         self.draw_axis(&mut svg, height);
         for (index, ((zone, node), marks)) in self.rows.iter().enumerate() {
             self.draw_row(&mut svg, index, &format!("{zone}  {node}"), marks);
@@ -76,7 +76,7 @@ impl Timeline {
         svg
     }
 
-    fn draw_legend(&self, svg: &mut String) {
+    fn draw_legend(svg: &mut String) {
         let mut x = LEFT;
         for step in STEPS {
             put(
@@ -219,8 +219,8 @@ fn float(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use shipshape_api::NodePatchTaskSpec;
     use shipshape_api::node_patch_task::StepRecord;
-    use shipshape_api::{NodePatchTaskSpec, NodePatchTaskStatus};
 
     use super::*;
 

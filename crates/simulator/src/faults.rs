@@ -107,7 +107,7 @@ impl Faults {
         self.with(|state| {
             state
                 .crashes
-                .retain(|listener| listener.send(strike.clone()).is_ok())
+                .retain(|listener| listener.send(strike.clone()).is_ok());
         });
     }
 }

@@ -18,8 +18,12 @@ pub fn hash(api: &ApiServer, cloud: &Cloud) -> String {
     digest
         .finalize()
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+        .fold(String::new(), |mut text, byte| {
+            for half in [byte >> 4, byte & 15] {
+                text.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
+            }
+            text
+        })
 }
 
 /// The trace as text, one event a line: what to compare when two hashes differ.

@@ -58,9 +58,10 @@ pub async fn run(settings: &Settings) -> Result<Report> {
         ..Options::default()
     };
     let plane = ControlPlane::start(options.clone()).await?;
-    let twin = match settings.twins {
-        true => Some(ControlPlane::start(options).await?),
-        false => None,
+    let twin = if settings.twins {
+        Some(ControlPlane::start(options).await?)
+    } else {
+        None
     };
     let mut left = match &twin {
         Some(twin) => World::real(twin).await?,

@@ -38,7 +38,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             controllers: true,
-            deadline: Duration::from_secs(60),
+            deadline: Duration::from_mins(1),
         }
     }
 }

@@ -13,7 +13,6 @@ use clap::{Parser, Subcommand};
 use shipshape_testbed::binaries::build::Outcome;
 use shipshape_testbed::binaries::{Binaries, build};
 use shipshape_testbed::{conformance, standing};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// The real control plane of the tests.
 #[derive(Parser)]

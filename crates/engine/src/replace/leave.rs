@@ -77,9 +77,7 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
 }
 
 fn drain_reason(next: &DrainMove) -> Option<String> {
-    let Some(first) = next.blocked.first() else {
-        return None;
-    };
+    let first = next.blocked.first()?;
     let pod = format!("{}/{}", first.pod.namespace, first.pod.name);
     Some(match next.blocked.len() {
         1 => format!("pod {pod}: {}", first.block.sentence()),

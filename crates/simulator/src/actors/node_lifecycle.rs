@@ -183,7 +183,7 @@ impl NodeLifecycle {
         match node_ready(node) {
             Some("True") => {}
             Some("Unknown") => {
-                wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")])
+                wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]);
             }
             Some(_) => wanted.extend([(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]),
             None => wanted.push((NOT_READY, "NoSchedule")),

@@ -200,7 +200,7 @@ impl Actor for Scheduler {
         for (name, (node, room)) in &rooms {
             match fit::judge(&pod, &demand, node, room) {
                 Ok(score) if best.is_none_or(|(known, _)| score > known) => {
-                    best = Some((score, name))
+                    best = Some((score, name));
                 }
                 Ok(_) => {}
                 Err(reason) => *refusals.entry(reason).or_default() += 1,
@@ -213,7 +213,7 @@ impl Actor for Scheduler {
             }
             None => {
                 self.refuse(key, &pod, &fit::summary(rooms.len(), &refusals))
-                    .await?
+                    .await?;
             }
         }
         Ok(None)

@@ -92,7 +92,9 @@ pub(crate) async fn delete_pod(
         ..DeleteParams::default()
     };
     let answer = unless_overtaken(pods.delete(&pod.name_any(), &params).await)?;
-    if let Some(ending) = answer.and_then(|answer| answer.left()) {
+    if let Some(answer) = answer
+        && let Some(ending) = answer.left()
+    {
         store.show(&ending);
     }
     Ok(())

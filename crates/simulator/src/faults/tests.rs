@@ -36,9 +36,10 @@ async fn create(scene: &Scene, name: &str) -> Result<ConfigMap, Error> {
 }
 
 fn code(error: &Error) -> u16 {
-    match error {
-        Error::Api(status) => status.code,
-        _ => 0,
+    if let Error::Api(status) = error {
+        status.code
+    } else {
+        0
     }
 }
 

@@ -82,25 +82,27 @@ fn built_in(
 
 /// Some times are written with microseconds, and read in no other way.
 fn refuse_coarse_times(call: &Call<'_>, which: BuiltIn, value: &Value) -> Outcome<()> {
-    let places: &[&str] = match which {
-        BuiltIn::Lease => &["/spec/acquireTime", "/spec/renewTime"],
-        BuiltIn::Event => &["/eventTime"],
-        _ => return Ok(()),
+    let places: &[&str] = if which == BuiltIn::Lease {
+        &["/spec/acquireTime", "/spec/renewTime"]
+    } else if which == BuiltIn::Event {
+        &["/eventTime"]
+    } else {
+        &[]
     };
     let is_fine = |text: &str| {
         let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
         fraction.chars().take_while(char::is_ascii_digit).count() == 6
     };
-    let texts = places
+    let mut texts = places
         .iter()
         .filter_map(|place| value.pointer(place)?.as_str());
-    for text in texts.filter(|text| !is_fine(text)) {
-        return Err(undecodable(
-            call,
-            &format!("parsing time {text:?}: no microseconds"),
-        ));
+    match texts.find(|text| !is_fine(text)) {
+        Some(text) => {
+            let message = format!("parsing time {text:?}: no microseconds");
+            Err(undecodable(call, &message))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn custom(call: &Call<'_>, mut value: Value) -> Outcome<Value> {

@@ -67,7 +67,7 @@ impl DaemonSets {
             let fits = fits(&spec, &node);
             match found {
                 None if fits && may_start(&spec, &node) => {
-                    self.create(set, template, &name).await?
+                    self.create(set, template, &name).await?;
                 }
                 Some(pod) if !is_ending(pod.as_ref()) && (!fits || is_finished(pod)) => {
                     delete_pod(&self.client, &self.informers.pods, pod).await?;

@@ -33,7 +33,7 @@ impl Dice {
 
     /// One of several texts.
     pub(super) fn text(&mut self, all: &[&'static str]) -> &'static str {
-        *self.pick::<&'static str>(all)
+        self.pick::<&'static str>(all)
     }
 
     /// The text once in `times`, else nothing.
