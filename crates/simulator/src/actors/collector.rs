@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::informers::Informers;
 use super::queue::Queue;
 use super::store::{Key, Store};
-use super::work::{self, Actor, Outcome, unless_overtaken};
+use super::work::{self, Actor, Outcome, is_not_found, unless_overtaken};
 use graph::{Entry, Graph};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -193,21 +193,28 @@ impl Collector {
         Ok(None)
     }
 
+    /// Removes one finalizer from the object as it is now.
     async fn drop_finalizer(&self, entry: &Entry, finalizer: &str) -> Result<(), kube::Error> {
-        let left: Vec<_> = entry
-            .finalizers
+        let api = self.api(entry);
+        let Some(live) = api.get_opt(&entry.key.name).await? else {
+            return Ok(());
+        };
+        let left: Vec<_> = live
+            .finalizers()
             .iter()
             .filter(|name| *name != finalizer)
             .collect();
         let patch = Patch::Merge(json!({
-            "metadata": { "finalizers": left, "resourceVersion": entry.version },
+            "metadata": { "finalizers": left, "resourceVersion": live.resource_version() },
         }));
-        unless_overtaken(
-            self.api(entry)
-                .patch(&entry.key.name, &PatchParams::default(), &patch)
-                .await,
-        )?;
-        Ok(())
+        // A conflict is an error here: nothing else would make the collector look again.
+        match api
+            .patch(&entry.key.name, &PatchParams::default(), &patch)
+            .await
+        {
+            Err(error) if !is_not_found(&error) => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

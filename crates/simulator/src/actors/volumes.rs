@@ -21,12 +21,13 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::informers::Informers;
-use super::objects::{fingerprint, is_finished, node_of};
+use super::objects::{fingerprint, is_ending, is_finished, node_of};
 use super::queue::Queue;
 use super::store::Key;
 use super::work::{self, Actor, Outcome, is_conflict, unless_overtaken};
 
 const DRIVER: &str = "embedded.shipshape.dev";
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
@@ -75,19 +76,49 @@ impl Volumes {
         work::run(actor, queue).await;
     }
 
+    /// Binds a new claim, releases one that is to go; answers with its volume.
     async fn look_at_claim(&self, key: &Key) -> Result<Option<String>, kube::Error> {
         let Some(claim) = self.informers.claims.get(key) else {
             return Ok(None);
         };
-        if let Some(volume) = claim
+        let volume = claim
             .spec
             .as_ref()
-            .and_then(|spec| spec.volume_name.clone())
-        {
-            return Ok(Some(volume));
+            .and_then(|spec| spec.volume_name.clone());
+        if is_ending(claim.as_ref()) {
+            self.release(&claim).await?;
+        } else if volume.is_none() {
+            self.bind(&claim).await?;
         }
-        self.bind(&claim).await?;
-        Ok(None)
+        Ok(volume)
+    }
+
+    /// Lets a claim that is to go, go, once no pod uses it.
+    async fn release(&self, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
+        let key = Key::of(claim);
+        let pods = self.informers.pods.within(&key.namespace);
+        let used = pods
+            .iter()
+            .any(|pod| !is_finished(pod) && claims_of(pod).contains(&key));
+        if used || !claim.finalizers().iter().any(|name| name == PROTECTION) {
+            return Ok(());
+        }
+        let left: Vec<_> = claim
+            .finalizers()
+            .iter()
+            .filter(|name| *name != PROTECTION)
+            .collect();
+        let patch = Patch::Merge(json!({
+            "metadata": { "finalizers": left, "resourceVersion": claim.resource_version() },
+        }));
+        let claims: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.client.clone(), &key.namespace);
+        unless_overtaken(
+            claims
+                .patch(&key.name, &PatchParams::default(), &patch)
+                .await,
+        )?;
+        Ok(())
     }
 
     async fn bind(&self, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {

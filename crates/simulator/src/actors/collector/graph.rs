@@ -25,7 +25,6 @@ pub(super) struct Entry {
     pub(super) owners: Vec<OwnerReference>,
     pub(super) finalizers: Vec<String>,
     pub(super) ending: bool,
-    pub(super) version: Option<String>,
 }
 
 /// All objects by UID, and the children of each.
@@ -112,6 +111,14 @@ impl Graph {
     }
 }
 
+/// Whether nothing changed that the graph holds: most changes are heartbeats.
+fn is_same(before: &impl Resource, after: &impl Resource) -> bool {
+    before.uid() == after.uid()
+        && before.owner_references() == after.owner_references()
+        && before.finalizers() == after.finalizers()
+        && is_ending(before) == is_ending(after)
+}
+
 /// Keeps the graph equal to a store, and queues what a change may concern.
 pub(super) fn listen_to<K>(
     store: &Store<K>,
@@ -123,6 +130,10 @@ pub(super) fn listen_to<K>(
 {
     let (graph, queue, resource) = (Arc::clone(graph), queue.clone(), Arc::new(resource.clone()));
     store.on_change(move |before, after| {
+        let known = before.filter(|before| after.is_some_and(|after| is_same(*before, after)));
+        if known.is_some() {
+            return;
+        }
         let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(object) = after {
             let uid = object.uid().unwrap_or_default();
@@ -132,7 +143,6 @@ pub(super) fn listen_to<K>(
                 owners: object.owner_references().to_vec(),
                 finalizers: object.finalizers().to_vec(),
                 ending: is_ending(object),
-                version: object.resource_version(),
             };
             let fresh =
                 before.is_none_or(|before| before.owner_references() != object.owner_references());

@@ -116,6 +116,11 @@ impl Kubelet {
                 run.stage = Stage::Ready;
                 self.finish(pod, run).await
             }
+            // Somebody said otherwise while this kubelet was silent.
+            Stage::Ready if !is_ready(pod) && self.mode().healthy && run.finish.is_none() => {
+                self.write(pod, self.running(pod, run, true)).await?;
+                Ok(None)
+            }
             Stage::Ready | Stage::Stopping(_) => self.finish(pod, run).await,
         }
     }
