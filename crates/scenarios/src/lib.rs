@@ -5,14 +5,16 @@
 //! run on the embedded cluster and, from the testbed, on a real control plane.
 
 pub mod observer;
+pub mod repertoire;
 pub mod report;
 pub mod scenario;
 pub mod stage;
 pub mod story;
+pub mod swarm;
 pub mod timeline;
 pub mod witness;
 
 pub use report::{Outcome, Report};
 pub use scenario::Scenario;
 pub use stage::Stage;
-pub use story::play;
+pub use story::{play, play_alone};

@@ -126,8 +126,14 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
         seen.witness.see(at, Fact::Request(request));
     }
     let calls = stage.cloud.log();
-    let fresh: Vec<_> = calls.iter().skip(seen.calls).cloned().collect();
-    seen.calls = calls.len();
+    let until = stage.clock.now().checked_sub(stage.lag);
+    let until = until.unwrap_or(jiff::Timestamp::MIN);
+    let fresh: Vec<_> = calls
+        .into_iter()
+        .skip(seen.calls)
+        .take_while(|record| record.at <= until)
+        .collect();
+    seen.calls += fresh.len();
     if fresh.is_empty() {
         return;
     }

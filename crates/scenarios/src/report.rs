@@ -20,7 +20,7 @@ pub enum Outcome {
 }
 
 /// The report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Name of the scenario.

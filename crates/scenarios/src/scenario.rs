@@ -3,6 +3,7 @@
 //! Owns the format and its checks: a wrong file gets a sentence with its line and field. Must not
 //! start anything. `docs/scenarios.md` documents every key.
 
+mod hurry;
 mod world;
 
 use std::path::Path;

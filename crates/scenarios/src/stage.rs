@@ -4,6 +4,7 @@
 //! either; whoever built the stage does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -32,6 +33,9 @@ pub struct Stage {
     pub clock: Clock,
     /// What the operator has asked the API for.
     pub requests: RequestLog,
+    /// How late the watches may be: a cloud call is judged this long after it was made, so that
+    /// what the operator saw before it is visible to others too.
+    pub lag: Duration,
 }
 
 impl Stage {
@@ -43,6 +47,7 @@ impl Stage {
             clients: Arc::new(move |name| api.client(name)),
             cloud: world.cloud().clone(),
             clock: world.clock(),
+            lag: Duration::ZERO,
             requests: Arc::new(move |from| {
                 let entries = log.log_since(from);
                 let next = from + entries.len();

@@ -35,6 +35,9 @@ pub enum StoryError {
     /// The world did not start.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// No runtime to play on.
+    #[error("cannot start a runtime: {0}")]
+    Runtime(std::io::Error),
     /// The API refused an object of the scenario.
     #[error("the API refused {what}: {source}")]
     Refused {
@@ -74,6 +77,16 @@ pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> 
     Ok(played)
 }
 
+/// Plays a scenario in virtual time, on a runtime of its own; not to be called from within one.
+pub fn play_alone(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(StoryError::Runtime)?;
+    runtime.block_on(play(scenario, seed))
+}
+
 /// Plays a scenario on a stage that somebody else has set. Seed, hash and wall time are the caller's.
 pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
@@ -97,7 +110,8 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     };
     let end = stage.clock.now();
     if has_ended {
-        observer.with_witness(Witness::begin_rest);
+        tokio::time::sleep(stage.lag).await;
+        observer.with_witness(|witness| witness.begin_rest(stage.clock.now()));
         let rest = std::time::Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
@@ -199,7 +213,7 @@ async fn prepare(client: &Client, intents: &[Value]) -> Result<(), StoryError> {
 }
 
 /// Creates any object from its manifest.
-pub(crate) async fn create(client: &Client, manifest: &Value) -> Result<(), StoryError> {
+pub async fn create(client: &Client, manifest: &Value) -> Result<(), StoryError> {
     let (api, object, what) = dynamic(client, manifest)?;
     api.create(&PostParams::default(), &object)
         .await

@@ -92,7 +92,8 @@ pub struct Witness {
     foreign_cordons: BTreeSet<String>,
     /// New machine and its provider id, by the machine it replaces.
     replacements: BTreeMap<String, Vec<(String, String)>>,
-    is_at_rest: bool,
+    /// From when on nothing is left to do.
+    at_rest_since: Option<Timestamp>,
     moves: Moves,
     requests: RequestCount,
     evictions: EvictionCount,
@@ -151,7 +152,7 @@ impl Witness {
         if request.subresource == "eviction" && !request.dry_run {
             self.evictions.calls += 1;
             match request.code {
-                200..=299 => self.moves.evicted(&request.uid),
+                200..=299 => self.moves.evicted(&request.uid, &request.object),
                 429 => self.evictions.refused += 1,
                 _ => {}
             }
@@ -182,8 +183,8 @@ impl Witness {
     }
 
     /// From now on nothing is left to do.
-    pub fn begin_rest(&mut self) {
-        self.is_at_rest = true;
+    pub fn begin_rest(&mut self, now: Timestamp) {
+        self.at_rest_since = Some(now);
     }
 
     /// Checks what must hold once everything has come to rest.

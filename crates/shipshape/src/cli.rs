@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shipshape_scenarios::swarm::Seeds;
 
 /// Keeps every node of a Kubernetes cluster shipshape.
 #[derive(Debug, Parser)]
@@ -123,29 +124,6 @@ impl FromStr for Speed {
             _ => Err(format!(
                 "{text:?} is neither \"max\" nor a number above 0 and up to 10000"
             )),
-        }
-    }
-}
-
-/// A range of seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seeds {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-}
-
-impl FromStr for Seeds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("{text:?} is not of the form A..B with A less than B");
-        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-        let from = from.parse().map_err(|_| wrong())?;
-        let to = to.parse().map_err(|_| wrong())?;
-        if from < to {
-            Ok(Self { from, to })
-        } else {
-            Err(wrong())
         }
     }
 }

@@ -18,6 +18,9 @@ use crate::cli::ControllerOptions;
 use crate::config::{Config, LeaderElection};
 use crate::logs;
 
+/// What the operator calls itself to the API.
+const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
+
 pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
     logs::start(options.log_format, &options.log_level)?;
     let config = Config::load(options.config.as_deref())?;
@@ -53,7 +56,7 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
 }
 
 async fn client(options: &ControllerOptions) -> anyhow::Result<kube::Client> {
-    let config = match &options.kubeconfig {
+    let mut config = match &options.kubeconfig {
         Some(file) => {
             let kubeconfig = Kubeconfig::read_from(file)
                 .with_context(|| format!("cannot read --kubeconfig {}", file.display()))?;
@@ -65,6 +68,9 @@ async fn client(options: &ControllerOptions) -> anyhow::Result<kube::Client> {
             .await
             .context("no cluster found; give --kubeconfig")?,
     };
+    // Audit logs tell the operator by this.
+    let agent = http::HeaderValue::from_static(USER_AGENT);
+    config.headers.push((http::header::USER_AGENT, agent));
     kube::Client::try_from(config).context("cannot build a client")
 }
 

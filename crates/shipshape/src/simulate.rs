@@ -1,12 +1,12 @@
 //! `shipshape simulate`: a scenario, one seed or many, a report and a picture.
 //!
-//! Owns the runtime that makes time virtual: one thread, paused clock.
+//! Owns the options and the output; `scenarios` plays.
 
 use std::process::ExitCode;
 
 use anyhow::Context;
 use shipshape_scenarios::story::Played;
-use shipshape_scenarios::{Report, Scenario, play};
+use shipshape_scenarios::{Report, Scenario, play_alone};
 
 use crate::cli::{Format, SimulateOptions};
 use crate::output::say;
@@ -19,7 +19,7 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     };
     let mut is_as_expected = true;
     for seed in seeds {
-        let Played { report, timeline } = play_once(&scenario, seed)?;
+        let Played { report, timeline } = play_alone(&scenario, seed)?;
         is_as_expected &= report.is_as_expected();
         tell(options.output, &report)?;
         if let Some(file) = &options.timeline {
@@ -33,15 +33,6 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn play_once(scenario: &Scenario, seed: u64) -> anyhow::Result<Played> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .context("cannot start a runtime")?;
-    Ok(runtime.block_on(play(scenario, seed))?)
 }
 
 /// Prints a report: JSON as one object a line.

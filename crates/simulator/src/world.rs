@@ -243,7 +243,8 @@ fn refused(what: &str, source: kube::Error) -> WorldError {
     }
 }
 
-async fn wait_for_nodes(
+/// Waits until that many nodes are Ready.
+pub async fn wait_for_nodes(
     client: &Client,
     wanted: usize,
     patience: Duration,

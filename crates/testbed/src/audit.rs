@@ -3,18 +3,25 @@
 //! Owns the policy and the reading of the log. It must not judge. Called by the harness and, for
 //! `AuditEntry`, by the tests of the real tier.
 
-use std::fs;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
-/// Everything at Metadata level, once per request, when its answer is complete.
+/// Everything at Metadata level, once per request, when its answer is complete; with their bodies
+/// what kubelets say of their nodes and where the scheduler puts pods.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
   "omitStages": ["RequestReceived", "ResponseStarted", "Panic"],
-  "rules": [{"level": "Metadata"}]
+  "rules": [
+    {"level": "Request", "verbs": ["create", "update", "patch"],
+     "resources": [{"group": "", "resources": ["nodes/status", "pods/binding"]}]},
+    {"level": "Metadata"}
+  ]
 }
 "#;
 
@@ -35,6 +42,8 @@ pub struct AuditEntry {
     pub user: AuditUser,
     /// What was asked for; none for paths that are not resources.
     pub object_ref: Option<ObjectRef>,
+    /// What was sent, for the few requests whose bodies the policy asks for.
+    pub request_object: Option<Value>,
     /// How it was answered.
     pub response_status: Option<ResponseStatus>,
     /// When the request came in.
@@ -82,6 +91,22 @@ impl AuditEntry {
             .map_or(0, |status| status.code)
     }
 
+    /// The object as `namespace/name`, empty for paths that are not resources.
+    pub fn object(&self) -> String {
+        let object = self.object_ref.as_ref();
+        object.map_or(String::new(), |it| format!("{}/{}", it.namespace, it.name))
+    }
+
+    /// Whether the request only asked what would happen.
+    pub fn is_dry_run(&self) -> bool {
+        self.request_uri.contains("dryRun=")
+    }
+
+    /// Whether the server did what was asked.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code()) && !self.is_dry_run()
+    }
+
     /// Whether this request is `verb` on `resource` or, with a slash, on `resource/subresource`.
     pub fn is(&self, verb: &str, resource: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -92,16 +117,23 @@ impl AuditEntry {
     }
 }
 
-/// All complete entries of a log file, in the order the server wrote them.
-pub(crate) fn read(path: &Path) -> Result<Vec<AuditEntry>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+/// All complete entries of a log file from a position on, in the order the server wrote them, and
+/// the position after them.
+pub(crate) fn read_from(path: &Path, position: u64) -> Result<(Vec<AuditEntry>, u64)> {
+    let mut bytes = Vec::new();
+    let reading = || format!("reading {}", path.display());
+    let mut file = File::open(path).with_context(reading)?;
+    file.seek(SeekFrom::Start(position)).with_context(reading)?;
+    file.read_to_end(&mut bytes).with_context(reading)?;
     // The server may be in the middle of its last line.
-    let complete = text
-        .rfind('\n')
-        .and_then(|end| text.get(..end))
-        .unwrap_or_default();
-    complete
-        .lines()
-        .map(|line| serde_json::from_str(line).with_context(|| format!("audit line {line}")))
-        .collect()
+    let end = bytes.iter().rposition(|byte| *byte == b'\n');
+    let complete = bytes.get(..end.map_or(0, |end| end + 1));
+    let complete = complete.unwrap_or_default();
+    let entries = complete.split(|byte| *byte == b'\n');
+    let entries = entries.filter(|line| !line.is_empty()).map(|line| {
+        let words = || format!("audit line {}", String::from_utf8_lossy(line));
+        serde_json::from_slice(line).with_context(words)
+    });
+    let entries: Result<Vec<AuditEntry>> = entries.collect();
+    Ok((entries?, position + u64::try_from(complete.len())?))
 }

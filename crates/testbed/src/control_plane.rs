@@ -128,21 +128,32 @@ impl ControlPlane {
     /// An administrator's client that names itself `user_agent` in the audit log and never
     /// repeats a request on its own.
     pub async fn client(&self, user_agent: &str) -> Result<Client> {
-        // Only one provider may be active in a process; a second install is an error we do not mind.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let file = Kubeconfig::read_from(&self.kubeconfig)?;
-        let mut config =
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        config.default_retry = false;
+        let mut config = self.config().await?;
         config
             .headers
             .push((http::header::USER_AGENT, user_agent.parse()?));
         Ok(Client::try_from(config)?)
     }
 
+    /// What an administrator's client is made from.
+    pub(crate) async fn config(&self) -> Result<Config> {
+        // Only one provider may be active in a process; a second install is an error we do not mind.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let file = Kubeconfig::read_from(&self.kubeconfig)?;
+        let mut config =
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        Ok(config)
+    }
+
+    /// Where the audit log is.
+    pub(crate) fn audit_log(&self) -> &Path {
+        &self.audit_log
+    }
+
     /// Every request that the API server has answered so far.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
-        audit::read(&self.audit_log)
+        Ok(audit::read_from(&self.audit_log, 0)?.0)
     }
 
     fn launch(&mut self, name: &'static str, binaries: &Binaries, flags: &[String]) -> Result<()> {

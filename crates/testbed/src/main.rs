@@ -1,4 +1,4 @@
-//! The testbed's command line: `build`, `up`, `down`, `conformance`.
+//! The testbed's command line: `build`, `up`, `down`, `conformance`, `stories`, `swarm`.
 //!
 //! Owns arguments and the last line of each command. Called through `cargo xtask`.
 #![expect(
@@ -8,11 +8,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
+use anyhow::{Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use shipshape_scenarios::repertoire;
+use shipshape_scenarios::swarm::{Seeds, Swarm};
 use shipshape_testbed::binaries::build::Outcome;
 use shipshape_testbed::binaries::{Binaries, build};
-use shipshape_testbed::{conformance, standing};
+use shipshape_testbed::{conformance, standing, stories};
 
 /// The real control plane of the tests.
 #[derive(Parser)]
@@ -34,11 +36,64 @@ enum Command {
     Serve,
     /// Send the same requests to the embedded cluster and to the real API server, and compare.
     Conformance(conformance::Settings),
+    /// Play every scenario of the repository once.
+    Stories {
+        /// Where.
+        #[arg(long, value_enum)]
+        world: World,
+        /// Seed of everything that chance decides.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Play every scenario with many seeds, each twice, in virtual time, and compare.
+    Swarm {
+        /// First seed and the one after the last, as A..B.
+        #[arg(long)]
+        seeds: Seeds,
+    },
 }
 
-#[tokio::main]
-async fn main() -> Result<ExitCode> {
-    match Arguments::parse().command {
+/// Where stories are played.
+#[derive(Clone, Copy, ValueEnum)]
+enum World {
+    /// The embedded cluster, in virtual time.
+    Embedded,
+    /// The real control plane, in real time.
+    Real,
+}
+
+fn main() -> Result<ExitCode> {
+    let command = Arguments::parse().command;
+    // Virtual time needs a runtime of its own for every play.
+    match command {
+        Command::Stories {
+            world: World::Embedded,
+            seed,
+        } => {
+            let playbill = stories::embedded(&repertoire::load(&stories::folder())?, seed);
+            println!("{playbill}");
+            Ok(ending(playbill.is_as_expected()))
+        }
+        Command::Swarm { seeds } => {
+            let scenarios = repertoire::load(&stories::folder())?;
+            let swarm = Swarm::play(&scenarios, seeds.from..seeds.to)?;
+            println!("{swarm}");
+            Ok(ending(swarm.is_clean()))
+        }
+        command => tokio::runtime::Runtime::new()?.block_on(run(command)),
+    }
+}
+
+fn ending(passed: bool) -> ExitCode {
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+async fn run(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Build => {
             let binaries = Binaries::locate()?;
             let built = match build::ensure(&binaries)? {
@@ -59,12 +114,14 @@ async fn main() -> Result<ExitCode> {
         Command::Conformance(settings) => {
             let report = conformance::run(&settings).await?;
             println!("{report}");
-            return Ok(if report.passed() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            });
+            return Ok(ending(report.passed()));
         }
+        Command::Stories { seed, .. } => {
+            let playbill = stories::real(&repertoire::load(&stories::folder())?, seed).await;
+            println!("{playbill}");
+            return Ok(ending(playbill.is_as_expected()));
+        }
+        Command::Swarm { .. } => bail!("a swarm is played without a runtime"),
     }
     Ok(ExitCode::SUCCESS)
 }

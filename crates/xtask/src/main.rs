@@ -5,6 +5,8 @@
 
 mod conformance;
 mod crds;
+mod stories;
+mod swarm;
 mod testbed;
 mod tidy;
 
@@ -27,6 +29,10 @@ enum Command {
     Testbed(testbed::Arguments),
     /// Send the same requests to the embedded cluster and to the real API server
     Conformance(conformance::Arguments),
+    /// Play every scenario once, on the embedded cluster or on the real control plane
+    Stories(stories::Arguments),
+    /// Play every scenario with many seeds, each twice, and compare the traces
+    Swarm(swarm::Arguments),
     /// Check the rules that neither the compiler nor clippy can check
     Tidy(tidy::Arguments),
 }
@@ -36,6 +42,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Testbed(arguments) => testbed::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Stories(arguments) => stories::run(&arguments),
+        Command::Swarm(arguments) => swarm::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
     }
 }

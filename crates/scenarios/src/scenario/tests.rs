@@ -40,6 +40,23 @@ fn a_good_file_is_read_whole() {
 }
 
 #[test]
+fn a_hurried_scenario_divides_its_times_and_nothing_else() {
+    let scenario = Scenario::parse("test.yaml", GOOD).unwrap();
+    let hurried = scenario.hurried();
+    assert_eq!(hurried.events[0].at, SignedDuration::from_millis(4_500));
+    let Action::CrashOperator { down } = hurried.events[0].action else {
+        panic!("another action: {:?}", hurried.events[0].action);
+    };
+    assert_eq!(down, SignedDuration::from_millis(250));
+    assert_eq!(hurried.expect.replaced, scenario.expect.replaced);
+    assert_eq!(hurried.expect.within, SignedDuration::from_mins(4));
+    assert_eq!(hurried.settings.resync, scenario.settings.resync);
+    let world = scenario.hurried_world(1);
+    assert_eq!(world.cloud.settings.boot.as_millis(), 2_250);
+    assert_eq!(world.objects, scenario.world.spec(1).objects);
+}
+
+#[test]
 fn a_wrong_key_is_named_with_its_line() {
     let message = complaint(&GOOD.replace("nodes: 3", "nodez: 3"));
     assert!(message.contains("nodez"), "{message}");

@@ -36,6 +36,8 @@ pub struct WorldSection {
     pub lost_cloud_answers: u8,
     /// Reads of the cloud show the world as it was this long ago.
     pub cloud_read_lag: SignedDuration,
+    /// Where time cannot be skipped, all times of the scenario are divided by this.
+    pub hurry: u32,
     /// What runs in the cluster.
     pub workloads: Vec<Workload>,
     /// Further objects, as manifests.
@@ -56,6 +58,7 @@ impl Default for WorldSection {
             pod_stop: SignedDuration::from_secs(2),
             lost_cloud_answers: 0,
             cloud_read_lag: SignedDuration::ZERO,
+            hurry: 20,
             workloads: Vec::new(),
             objects: Vec::new(),
         }

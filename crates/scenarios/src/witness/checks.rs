@@ -87,7 +87,8 @@ impl Witness {
 
     /// I13: at rest nothing is written but leases.
     pub(super) fn check_rest(&mut self, at: Timestamp, request: &Request) {
-        if self.is_at_rest && request.resource != "leases" {
+        let is_at_rest = self.at_rest_since.is_some_and(|since| at >= since);
+        if is_at_rest && request.resource != "leases" {
             let text = format!(
                 "{} {} {} at rest",
                 request.verb, request.resource, request.object

@@ -15,6 +15,8 @@ type Owner = (String, String, String);
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     owners: BTreeMap<String, Owner>,
+    /// The latest UID of each `namespace/name`: an audit log does not tell UIDs.
+    uids: BTreeMap<String, String>,
     moves: BTreeMap<String, usize>,
     /// Counts that wait for an owner's next pod.
     inherited: BTreeMap<Owner, VecDeque<usize>>,
@@ -33,10 +35,17 @@ impl Moves {
         let inherited = self.inherited.get_mut(&owner).and_then(VecDeque::pop_front);
         self.moves.insert(pod.uid.clone(), inherited.unwrap_or(0));
         self.owners.insert(pod.uid.clone(), owner);
+        let object = format!("{}/{}", pod.namespace, pod.name);
+        self.uids.insert(object, pod.uid.clone());
     }
 
-    pub(super) fn evicted(&mut self, uid: &str) {
+    /// A pod was evicted; its UID may be empty where the log has none.
+    pub(super) fn evicted(&mut self, uid: &str, object: &str) {
         self.evicted += 1;
+        let uid = match self.uids.get(object) {
+            Some(known) if uid.is_empty() => known.as_str(),
+            _ => uid,
+        };
         let Some(owner) = self.owners.get(uid) else {
             return;
         };

@@ -70,7 +70,8 @@ impl Layout {
             format!("--secure-port={port}"),
             format!("--cert-dir={}", self.file("controller-manager-certs")),
             "--node-monitor-period=1s".into(),
-            "--node-monitor-grace-period=8s".into(),
+            // Our kubelets renew every ten seconds, as real ones do.
+            "--node-monitor-grace-period=40s".into(),
         ]
     }
 

@@ -1,0 +1,105 @@
+//! The same scenario for a world in which time cannot be skipped.
+//!
+//! Owns which times are divided by `world.hurry`, and by how much at most. Must not change what
+//! happens, only when. Called by whoever plays a scenario on a real control plane.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use shipshape_engine::settings::{Settings, StepDeadlines};
+use shipshape_simulator::actors::Delays;
+use shipshape_simulator::cloud::CloudSettings;
+use shipshape_simulator::world::WorldSpec;
+
+use super::{Action, Scenario};
+
+/// Rest in real time is dear, and a restless operator shows itself at once.
+const REST_MAX: SignedDuration = SignedDuration::from_secs(10);
+/// A step on a busy machine is not overdue sooner.
+const DEADLINE_MIN: SignedDuration = SignedDuration::from_mins(1);
+/// A story on a busy machine has not stalled sooner.
+const WITHIN_MIN: SignedDuration = SignedDuration::from_mins(4);
+/// Asking the cloud more often would find nothing new.
+const POLL_MIN: SignedDuration = SignedDuration::from_millis(250);
+
+impl Scenario {
+    /// This scenario with every time divided by `world.hurry`.
+    pub fn hurried(&self) -> Self {
+        let by = i32::try_from(self.world.hurry.max(1)).unwrap_or(i32::MAX);
+        let mut hurried = self.clone();
+        hurried.settings = settings(&self.settings, by);
+        for event in &mut hurried.events {
+            event.at = event.at / by;
+            if let Action::CrashOperator { down } = &mut event.action {
+                *down = *down / by;
+            }
+        }
+        hurried.expect.within = (self.expect.within / by).max(WITHIN_MIN.min(self.expect.within));
+        hurried.expect.rest = (self.expect.rest / by).min(REST_MAX);
+        hurried
+    }
+
+    /// Its world, in which every delay is divided by `world.hurry`.
+    pub fn hurried_world(&self, seed: u64) -> WorldSpec {
+        let by = self.world.hurry.max(1);
+        let mut spec = self.world.spec(seed);
+        hurry_cloud(&mut spec.cloud.settings, by);
+        hurry_delays(&mut spec.delays, by);
+        spec.patience = Duration::from_mins(1);
+        spec
+    }
+}
+
+fn settings(settings: &Settings, by: i32) -> Settings {
+    let deadline = |value: SignedDuration| (value / by).max(DEADLINE_MIN.min(value));
+    let StepDeadlines {
+        lock,
+        provision,
+        join,
+        cordon,
+        drain,
+        remove,
+        forget,
+        release,
+    } = settings.deadlines;
+    Settings {
+        deadlines: StepDeadlines {
+            lock: deadline(lock),
+            provision: deadline(provision),
+            join: deadline(join),
+            cordon: deadline(cordon),
+            drain: deadline(drain),
+            remove: deadline(remove),
+            forget: deadline(forget),
+            release: deadline(release),
+        },
+        machine_poll: (settings.machine_poll / by).max(POLL_MIN),
+        resync: settings.resync,
+    }
+}
+
+fn hurry_cloud(settings: &mut CloudSettings, by: u32) {
+    for delay in [
+        &mut settings.boot,
+        &mut settings.terminate,
+        &mut settings.heal,
+        &mut settings.read_lag,
+    ] {
+        *delay /= by;
+    }
+}
+
+fn hurry_delays(delays: &mut Delays, by: u32) {
+    for delay in [
+        &mut delays.join,
+        &mut delays.node_ready,
+        &mut delays.pod_start,
+        &mut delays.pod_ready,
+        &mut delays.pod_stop,
+        &mut delays.task_run,
+        &mut delays.detach,
+    ] {
+        *delay /= by;
+    }
+    delays.node_removal = delays.node_removal.map(|delay| delay / by);
+}

@@ -1,0 +1,176 @@
+//! The auditor: what the audit log and the cloud's call log say of a roll.
+//!
+//! Owns the judgement over the two logs. Must not look at any status of ours: a Node is ready when
+//! its kubelet was recorded saying so, a pod is gone when its kubelet was recorded removing it.
+//! Called after a story on the real control plane.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use shipshape_api::names::TAG_REPLACES;
+use shipshape_engine::machine::{Machine, MachineId};
+use shipshape_scenarios::stage::OPERATOR;
+use shipshape_simulator::cloud::{CallRecord, node_name};
+
+use crate::audit::AuditEntry;
+use crate::stage::is_operator;
+
+/// What the logs say.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Pods that the operator evicted.
+    pub evicted: usize,
+    /// Machines that the operator deleted.
+    pub replaced: usize,
+    /// Who removed pods, and how many.
+    pub removals: BTreeMap<String, usize>,
+    /// What was not right.
+    pub faults: Vec<String>,
+}
+
+/// Reads both logs.
+pub fn examine(entries: &[AuditEntry], calls: &[CallRecord], machines: &[Machine]) -> Findings {
+    let deletions = deletions(calls);
+    let mut findings = Findings {
+        evicted: entries
+            .iter()
+            .filter(|entry| is_our_eviction(entry))
+            .count(),
+        replaced: deletions.len(),
+        ..Findings::default()
+    };
+    for entry in entries.iter().filter(|entry| removes_pods(entry)) {
+        *findings
+            .removals
+            .entry(entry.user_agent.clone())
+            .or_default() += 1;
+        if is_operator(entry) {
+            let text = format!("pod {} was deleted, not evicted", entry.object());
+            findings.faults.push(text);
+        }
+    }
+    for (machine, at) in &deletions {
+        findings
+            .faults
+            .extend(check_replacement(entries, machines, machine, *at));
+        findings.faults.extend(check_pods(entries, machine, *at));
+    }
+    findings.faults.extend(check_calls(calls));
+    findings
+}
+
+/// When the operator first deleted each machine.
+fn deletions(calls: &[CallRecord]) -> BTreeMap<MachineId, Timestamp> {
+    let mut deletions = BTreeMap::new();
+    for call in ours(calls, "deleteMachine") {
+        if let Some(machine) = &call.machine {
+            deletions.entry(machine.clone()).or_insert(call.at);
+        }
+    }
+    deletions
+}
+
+fn ours<'a>(calls: &'a [CallRecord], name: &'a str) -> impl Iterator<Item = &'a CallRecord> {
+    calls
+        .iter()
+        .filter(move |call| call.caller == OPERATOR && call.call == name && call.took_effect())
+}
+
+fn is_our_eviction(entry: &AuditEntry) -> bool {
+    is_operator(entry) && entry.is("create", "pods/eviction") && entry.succeeded()
+}
+
+fn removes_pods(entry: &AuditEntry) -> bool {
+    (entry.is("delete", "pods") || entry.is("deletecollection", "pods")) && entry.succeeded()
+}
+
+/// An old machine has exactly one replacement, whose Node was Ready before the old one went.
+fn check_replacement(
+    entries: &[AuditEntry],
+    machines: &[Machine],
+    old: &MachineId,
+    at: Timestamp,
+) -> Option<String> {
+    let replaces = |machine: &&Machine| machine.tags.get(TAG_REPLACES) == Some(&old.0);
+    let made: Vec<&Machine> = machines.iter().filter(replaces).collect();
+    let [replacement] = made.as_slice() else {
+        return Some(format!("machine {old} has {} replacements", made.len()));
+    };
+    let node = node_name(&replacement.id);
+    match ready_since(entries, &node) {
+        Some(since) if since <= at => None,
+        Some(since) => Some(format!(
+            "machine {old} was deleted at {at}, {node} Ready at {since}"
+        )),
+        None => Some(format!(
+            "machine {old} was deleted, and {node} was never Ready"
+        )),
+    }
+}
+
+/// When the server first had taken in that a node is Ready.
+fn ready_since(entries: &[AuditEntry], node: &str) -> Option<Timestamp> {
+    let said = entries.iter().find(|entry| {
+        (entry.is("patch", "nodes/status") || entry.is("update", "nodes/status"))
+            && entry.succeeded()
+            && entry.object_ref.as_ref().is_some_and(|it| it.name == node)
+            && entry.request_object.as_ref().is_some_and(says_ready)
+    });
+    said.map(|entry| entry.stage_timestamp)
+}
+
+fn says_ready(body: &Value) -> bool {
+    let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|condition| {
+        condition.get("type").is_some_and(|it| it == "Ready")
+            && condition.get("status").is_some_and(|it| it == "True")
+    })
+}
+
+/// Every pod evicted from a machine's node was gone before the machine.
+fn check_pods(entries: &[AuditEntry], machine: &MachineId, at: Timestamp) -> Vec<String> {
+    let node = node_name(machine);
+    let mut faults = Vec::new();
+    for (place, eviction) in entries.iter().enumerate() {
+        let pod = eviction.object();
+        let before = entries.get(..place).unwrap_or_default();
+        if !is_our_eviction(eviction) || bound_to(before, &pod) != Some(node.as_str()) {
+            continue;
+        }
+        let after = entries.get(place..).unwrap_or_default();
+        let removal = after
+            .iter()
+            .find(|entry| removes_pods(entry) && entry.object() == pod);
+        if removal.is_none_or(|removal| removal.request_received_timestamp > at) {
+            faults.push(format!("machine {machine} was deleted under pod {pod}"));
+        }
+    }
+    faults
+}
+
+/// The node that a pod was bound to last.
+fn bound_to<'a>(entries: &'a [AuditEntry], pod: &str) -> Option<&'a str> {
+    let binding = entries.iter().rev().find(|entry| {
+        entry.is("create", "pods/binding") && entry.succeeded() && entry.object() == pod
+    });
+    let target = binding?.request_object.as_ref()?.pointer("/target/name");
+    target?.as_str()
+}
+
+/// The calls that made machines made one for each token.
+fn check_calls(calls: &[CallRecord]) -> Vec<String> {
+    let mut made: BTreeMap<String, BTreeSet<MachineId>> = BTreeMap::new();
+    for call in ours(calls, "ensureReplacement") {
+        let token = call.token.as_ref().map(|token| token.0.clone());
+        let machines = made.entry(token.unwrap_or_default()).or_default();
+        machines.extend(call.machine.clone());
+    }
+    let twice = made.into_iter().filter(|(_, machines)| machines.len() > 1);
+    twice
+        .map(|(token, machines)| format!("token {token} made {} machines", machines.len()))
+        .collect()
+}

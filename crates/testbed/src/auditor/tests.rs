@@ -1,0 +1,133 @@
+//! Each fault is found once, and a proper roll has none.
+
+use serde_json::json;
+use shipshape_engine::machine::{MachineState, Token};
+
+use super::*;
+
+fn second(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn entry(agent: &str, verb: &str, resource: &str, name: &str, at: i64) -> AuditEntry {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let namespace = if resource == "pods" { "default" } else { "" };
+    serde_json::from_value(json!({
+        "verb": verb,
+        "requestURI": "/",
+        "userAgent": agent,
+        "objectRef": { "resource": resource, "subresource": subresource,
+                       "namespace": namespace, "name": name },
+        "responseStatus": { "code": 200 },
+        "requestReceivedTimestamp": second(at),
+        "stageTimestamp": second(at),
+    }))
+    .unwrap()
+}
+
+fn ready(node: &str, at: i64) -> AuditEntry {
+    let mut entry = entry("kubelet", "patch", "nodes/status", node, at);
+    let condition = json!({ "type": "Ready", "status": "True" });
+    entry.request_object = Some(json!({ "status": { "conditions": [condition] } }));
+    entry
+}
+
+fn bound(pod: &str, node: &str, at: i64) -> AuditEntry {
+    let mut entry = entry("kube-scheduler", "create", "pods/binding", pod, at);
+    entry.request_object = Some(json!({ "target": { "name": node } }));
+    entry
+}
+
+fn call(name: &'static str, machine: &str, at: i64) -> CallRecord {
+    CallRecord {
+        at: second(at),
+        caller: OPERATOR.to_owned(),
+        call: name,
+        machine: Some(machine.into()),
+        token: Some(Token("t".to_owned())),
+        result: "ok".to_owned(),
+    }
+}
+
+fn machine(id: &str, replaces: &str) -> Machine {
+    let mut machine = Machine {
+        id: id.into(),
+        provider_id: id.into(),
+        group: None,
+        zone: "a".to_owned(),
+        image: "image".into(),
+        state: MachineState::Ready,
+        protected: false,
+        tags: BTreeMap::new(),
+    };
+    machine
+        .tags
+        .insert(TAG_REPLACES.to_owned(), replaces.to_owned());
+    machine
+}
+
+/// Node `new` is Ready at 5, the pod leaves `old` at 6 and is gone at 7, the machine goes at 8.
+fn proper() -> (Vec<AuditEntry>, Vec<CallRecord>, Vec<Machine>) {
+    let entries = vec![
+        bound("p", "node-old", 1),
+        ready("node-new", 5),
+        entry("shipshape/1", "create", "pods/eviction", "p", 6),
+        entry("kubelet", "delete", "pods", "p", 7),
+    ];
+    let calls = vec![
+        call("ensureReplacement", "new", 2),
+        call("deleteMachine", "old", 8),
+    ];
+    (entries, calls, vec![machine("new", "old")])
+}
+
+#[test]
+fn a_proper_roll_has_no_fault() {
+    let (entries, calls, machines) = proper();
+    let findings = examine(&entries, &calls, &machines);
+    assert_eq!(findings.faults, Vec::<String>::new());
+    assert_eq!((findings.evicted, findings.replaced), (1, 1));
+    assert_eq!(findings.removals["kubelet"], 1);
+}
+
+#[test]
+fn a_pod_that_the_operator_deletes_is_a_fault() {
+    let (mut entries, calls, machines) = proper();
+    entries.push(entry("shipshape", "delete", "pods", "q", 9));
+    let faults = examine(&entries, &calls, &machines).faults;
+    assert_eq!(faults, ["pod default/q was deleted, not evicted"]);
+}
+
+#[test]
+fn a_machine_deleted_before_its_replacement_is_ready_is_a_fault() {
+    let (mut entries, calls, machines) = proper();
+    entries[1] = ready("node-new", 9);
+    let faults = examine(&entries, &calls, &machines).faults;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    entries.remove(1);
+    let faults = examine(&entries, &calls, &machines).faults;
+    assert!(
+        faults[0].ends_with("node-new was never Ready"),
+        "{faults:?}"
+    );
+}
+
+#[test]
+fn a_machine_deleted_under_its_pod_is_a_fault() {
+    let (mut entries, calls, machines) = proper();
+    entries[3] = entry("kubelet", "delete", "pods", "p", 9);
+    let faults = examine(&entries, &calls, &machines).faults;
+    assert_eq!(faults, ["machine old was deleted under pod default/p"]);
+}
+
+#[test]
+fn a_second_replacement_is_a_fault() {
+    let (entries, mut calls, mut machines) = proper();
+    machines.push(machine("newer", "old"));
+    calls.push(call("ensureReplacement", "newer", 3));
+    let faults = examine(&entries, &calls, &machines).faults;
+    assert_eq!(
+        faults,
+        ["machine old has 2 replacements", "token t made 2 machines"]
+    );
+}
