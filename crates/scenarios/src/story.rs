@@ -6,6 +6,7 @@
 mod events;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -28,6 +29,10 @@ use crate::scenario::{Expectations, Scenario};
 use crate::stage::{OPERATOR, Stage};
 use crate::timeline::Timeline;
 use crate::witness::{Promises, Witness};
+
+/// The status that ends a run is seen before the events about it are written; from then on this is
+/// the time that the operator has to say them.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A story that could not be played.
 #[derive(Debug, Error)]
@@ -110,9 +115,9 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     };
     let end = stage.clock.now();
     if has_ended {
-        tokio::time::sleep(stage.lag).await;
+        tokio::time::sleep(LAST_WORDS + stage.lag).await;
         observer.with_witness(|witness| witness.begin_rest(stage.clock.now()));
-        let rest = std::time::Duration::try_from(scenario.expect.rest).unwrap_or_default();
+        let rest = Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
     }

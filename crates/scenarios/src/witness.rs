@@ -90,6 +90,8 @@ pub struct Witness {
     pods: BTreeMap<String, PodView>,
     /// Nodes that others had cordoned.
     foreign_cordons: BTreeSet<String>,
+    /// Nodes whose cordon others are about to lift.
+    foreign_uncordons: BTreeSet<String>,
     /// New machine and its provider id, by the machine it replaces.
     replacements: BTreeMap<String, Vec<(String, String)>>,
     /// From when on nothing is left to do.
@@ -114,15 +116,22 @@ impl Witness {
         self.foreign_cordons.insert(node.to_owned());
     }
 
+    /// Somebody else than the operator is about to lift the cordon of this node.
+    pub fn expect_foreign_uncordon(&mut self, node: &str) {
+        self.foreign_uncordons.insert(node.to_owned());
+    }
+
     /// Takes a fact in and checks what it could have broken.
     pub fn see(&mut self, at: Timestamp, fact: Fact) {
         match fact {
             Fact::Node(node) => {
+                self.check_foreign_cordon(at, &node);
                 self.nodes.insert(node.name.clone(), node);
                 self.check_disruption(at);
             }
             Fact::NodeGone(name) => {
                 self.nodes.remove(&name);
+                self.foreign_cordons.remove(&name);
             }
             Fact::Pod(pod) => {
                 self.moves.saw(&pod);

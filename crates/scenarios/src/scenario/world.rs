@@ -74,7 +74,7 @@ pub struct Workload {
     /// Kind of its controller.
     #[serde(default)]
     pub kind: WorkloadKind,
-    /// How many pods; ignored by a DaemonSet.
+    /// How many pods; a DaemonSet and a Job ignore it.
     #[serde(default = "one")]
     pub replicas: u32,
     /// Thousandths of a core that each pod asks for.
@@ -151,7 +151,7 @@ impl Workload {
             WorkloadKind::Deployment => deployment(name, self.replicas, self.cpu_millis),
             WorkloadKind::StatefulSet => stateful_set(name, self.replicas, self.cpu_millis),
             WorkloadKind::DaemonSet => daemon_set(name, self.cpu_millis),
-            WorkloadKind::Job => job(name, self.replicas),
+            WorkloadKind::Job => job(name, self.cpu_millis),
         };
         let guard = self.budget.as_ref().map(|budget| {
             let (key, value) = match budget {

@@ -83,8 +83,13 @@ impl Scene<'_> {
     ) -> Result<(), StoryError> {
         let Some(node) = node else { return Ok(()) };
         let name = node.name_any();
-        self.observer
-            .with_witness(|witness| witness.expect_foreign_cordon(&name));
+        self.observer.with_witness(|witness| {
+            if unschedulable {
+                witness.expect_foreign_cordon(&name);
+            } else {
+                witness.expect_foreign_uncordon(&name);
+            }
+        });
         let api: Api<Node> = Api::all(self.stage.client("somebody"));
         let patch = Patch::Merge(json!({ "spec": { "unschedulable": unschedulable } }));
         api.patch(&name, &PatchParams::default(), &patch)

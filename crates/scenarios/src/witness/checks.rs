@@ -97,6 +97,24 @@ impl Witness {
         }
     }
 
+    /// I11: a cordon of somebody else is theirs to lift.
+    pub(super) fn check_foreign_cordon(&mut self, at: Timestamp, node: &NodeView) {
+        let was_cordoned = self
+            .nodes
+            .get(&node.name)
+            .is_some_and(|before| before.unschedulable);
+        if !was_cordoned || node.unschedulable || !self.foreign_cordons.remove(&node.name) {
+            return;
+        }
+        if !self.foreign_uncordons.remove(&node.name) {
+            let text = format!(
+                "the cordon of somebody else on node {} was lifted",
+                node.name
+            );
+            self.violated("I11", at, text);
+        }
+    }
+
     /// I11: at rest no cordon of ours is left.
     pub(super) fn check_no_cordon_left(&mut self, at: Timestamp) {
         let left: Vec<String> = self

@@ -159,6 +159,29 @@ fn a_cordon_left_behind_breaks_i11() {
 }
 
 #[test]
+fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() {
+    let cordoned = NodeView {
+        unschedulable: true,
+        ..node("a")
+    };
+    for (theirs, expected) in [(false, vec!["I11"]), (true, Vec::new())] {
+        let mut witness = Witness::new(Promises { disrupted_max: 1 });
+        witness.expect_foreign_cordon("a");
+        witness.see(Timestamp::UNIX_EPOCH, Fact::Node(cordoned.clone()));
+        if theirs {
+            witness.expect_foreign_uncordon("a");
+        }
+        witness.see(Timestamp::UNIX_EPOCH, Fact::Node(node("a")));
+        let broken: Vec<_> = witness
+            .violations()
+            .iter()
+            .map(|one| one.invariant)
+            .collect();
+        assert_eq!(broken, expected);
+    }
+}
+
+#[test]
 fn moves_are_counted_along_the_line_of_a_replica() {
     let mut witness = Witness::new(Promises { disrupted_max: 1 });
     let facts = [

@@ -1,0 +1,113 @@
+//! Every file of `scenarios/` plays as it says it will, and the same seed tells the same story.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use shipshape_scenarios::{Report, Scenario, play};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn played(scenario: &Scenario, seed: u64) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(play(scenario, seed)).unwrap().report
+}
+
+/// One test a file, named as the file is.
+macro_rules! stories {
+    ($($name:ident: $file:literal,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let scenario = Scenario::load(&folder().join($file)).unwrap();
+                let report = played(&scenario, 1);
+                assert!(report.is_as_expected(), "{report}");
+            }
+        )*
+
+        const FILES: &[&str] = &[$($file),*];
+    };
+}
+
+stories! {
+    cloud_read_lag: "cloud-read-lag.yaml",
+    foreign_cordon: "foreign-cordon.yaml",
+    full_zone: "full-zone.yaml",
+    full_zone_recovers: "full-zone-recovers.yaml",
+    important_pods: "important-pods.yaml",
+    lost_cloud_answers: "lost-cloud-answers.yaml",
+    one_per_zone: "one-per-zone.yaml",
+    operator_crash: "operator-crash.yaml",
+    replace_three_zones: "replace-three-zones.yaml",
+    tight_budget: "tight-budget.yaml",
+    unsupported_provider: "unsupported-provider.yaml",
+}
+
+#[test]
+fn every_file_of_the_folder_has_its_test() {
+    let found: BTreeSet<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let tested: BTreeSet<String> = FILES.iter().map(|&file| file.to_owned()).collect();
+    assert_eq!(found, tested);
+}
+
+/// Short, so that a hundred plays stay cheap: three nodes at once, and a quick cloud.
+const SMALL: &str = "
+name: small
+world:
+  nodes: 3
+  boot: 5s
+  join: 2s
+  terminate: 3s
+  lostCloudAnswers: 20
+  workloads:
+    - { name: web, replicas: 3, budget: { maxUnavailable: 1 } }
+intents:
+  - apiVersion: shipshape.dev/v1alpha1
+    kind: NodePatchRun
+    metadata: { name: roll, namespace: default }
+    spec:
+      provider: { type: embedded }
+      batchSizeNonImportant: 3
+      partitionIterations: 1
+events:
+  - at: 6s
+    do: { crashOperator: { down: 1s } }
+expect: { rest: 0s, replaced: 3 }
+";
+
+/// The traces of these seeds, each seed played twice.
+fn traces(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Vec<String> {
+    let mut traces = Vec::new();
+    for seed in seeds {
+        let (first, second) = (played(scenario, seed), played(scenario, seed));
+        assert!(first.is_as_expected(), "{first}");
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
+        traces.push(first.trace_hash);
+    }
+    traces
+}
+
+#[test]
+fn fifty_seeds_played_twice_give_fifty_pairs_of_equal_traces() {
+    let scenario = Scenario::parse("small", SMALL).unwrap();
+    let traces: BTreeSet<String> = std::thread::scope(|scope| {
+        let halves = [0..25, 25..50].map(|seeds| scope.spawn(|| traces(&scenario, seeds)));
+        halves
+            .into_iter()
+            .flat_map(|half| half.join().unwrap())
+            .collect()
+    });
+    assert_eq!(
+        traces.len(),
+        50,
+        "a hash that ignores its trace is no proof"
+    );
+}
