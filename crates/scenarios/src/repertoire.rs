@@ -1,10 +1,11 @@
 //! The repertoire: every scenario of a folder, and the table of what came of them.
 //!
-//! Owns the order and the table. Must not play anything: whoever plays knows the world. Called by
-//! `cargo xtask stories` and `cargo xtask swarm`.
+//! Owns the order, the two plays at a time and the table. Must not know the worlds: whoever plays
+//! does. Called by `cargo xtask stories` and `cargo xtask swarm`.
 
 use std::fmt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::report::Report;
 use crate::scenario::{Scenario, ScenarioError};
@@ -26,6 +27,37 @@ pub fn load(folder: &Path) -> Result<Vec<Scenario>, ScenarioError> {
     files.iter().map(|path| Scenario::load(path)).collect()
 }
 
+/// Plays all scenarios, two at a time, and gives the table in the order of the list. A play gives a
+/// report and what other witnesses found wrong, or why there was none.
+pub fn play_all(
+    scenarios: &[Scenario],
+    play: impl Fn(&Scenario) -> Result<(Report, Vec<String>), String> + Sync,
+) -> Playbill {
+    let waiting = Mutex::new(scenarios.iter().enumerate());
+    let played = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let next = waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next();
+            let Some((place, scenario)) = next else { break };
+            let row = Row::new(scenario, play(scenario));
+            let mut played = played.lock().unwrap_or_else(PoisonError::into_inner);
+            played.push((place, row));
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(work);
+        work();
+    });
+    let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
+    played.sort_by_key(|(place, _)| *place);
+    Playbill {
+        rows: played.into_iter().map(|(_, row)| row).collect(),
+    }
+}
+
 /// What came of each scenario.
 #[derive(Debug, Default)]
 pub struct Playbill {
@@ -39,29 +71,27 @@ struct Row {
     report: Option<Report>,
 }
 
-impl Playbill {
-    /// Takes in a report, and what other witnesses found wrong.
-    pub fn add(&mut self, report: Report, others: Vec<String>) {
-        let mut faults = report.unmet.clone();
-        let told = report.violations.iter();
-        faults.extend(told.map(|violation| format!("{}: {}", violation.invariant, violation.text)));
-        faults.extend(others);
-        self.rows.push(Row {
-            scenario: report.scenario.clone(),
+impl Row {
+    fn new(scenario: &Scenario, played: Result<(Report, Vec<String>), String>) -> Self {
+        let (report, faults) = match played {
+            Ok((report, others)) => {
+                let mut faults = report.unmet.clone();
+                let told = report.violations.iter();
+                faults.extend(told.map(|it| format!("{}: {}", it.invariant, it.text)));
+                faults.extend(others);
+                (Some(report), faults)
+            }
+            Err(why) => (None, vec![why]),
+        };
+        Self {
+            scenario: scenario.name.clone(),
             faults,
-            report: Some(report),
-        });
+            report,
+        }
     }
+}
 
-    /// Takes in a scenario that could not be played.
-    pub fn add_unplayed(&mut self, scenario: &str, why: String) {
-        self.rows.push(Row {
-            scenario: scenario.to_owned(),
-            faults: vec![why],
-            report: None,
-        });
-    }
-
+impl Playbill {
     /// Whether there was a play, and each went as expected.
     pub fn is_as_expected(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.faults.is_empty())
@@ -107,23 +137,29 @@ impl fmt::Display for Playbill {
 mod tests {
     use super::*;
 
+    fn scenarios() -> Vec<Scenario> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        load(&folder).unwrap()
+    }
+
     #[test]
     fn a_play_with_a_fault_is_not_as_expected() {
-        let mut playbill = Playbill::default();
-        assert!(!playbill.is_as_expected(), "nothing was played");
-        playbill.add(Report::default(), Vec::new());
-        assert!(playbill.is_as_expected());
-        assert!(playbill.to_string().ends_with("1 of 1 as expected"));
-        playbill.add(Report::default(), vec!["a pod was deleted".to_owned()]);
-        assert!(!playbill.is_as_expected());
-        let text = playbill.to_string();
-        assert!(text.contains("a pod was deleted"), "{text}");
-        assert!(text.ends_with("1 of 2 as expected"), "{text}");
+        let one = scenarios().remove(0);
+        let pair = [one.clone(), one];
+        assert!(!Playbill::default().is_as_expected(), "nothing was played");
+        let good = play_all(&pair, |_| Ok((Report::default(), Vec::new())));
+        assert!(good.is_as_expected());
+        assert!(good.to_string().ends_with("2 of 2 as expected"), "{good}");
+        let fault = || vec!["a pod was deleted".to_owned()];
+        let bad = play_all(&pair, |_| Ok((Report::default(), fault())));
+        assert!(!bad.is_as_expected());
+        assert!(bad.to_string().contains("a pod was deleted"), "{bad}");
+        let unplayed = play_all(&pair, |_| Err("no world".to_owned()));
+        assert!(unplayed.to_string().ends_with("0 of 2 as expected"));
     }
 
     #[test]
     fn every_scenario_of_the_repository_can_be_read() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-        assert!(!load(&folder).unwrap().is_empty());
+        assert!(!scenarios().is_empty());
     }
 }

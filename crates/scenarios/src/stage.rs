@@ -36,6 +36,8 @@ pub struct Stage {
     /// How late the watches may be: a cloud call is judged this long after it was made, so that
     /// what the operator saw before it is visible to others too.
     pub lag: Duration,
+    /// How long a leader's lease lasts here.
+    pub lease: Duration,
 }
 
 impl Stage {
@@ -48,6 +50,7 @@ impl Stage {
             cloud: world.cloud().clone(),
             clock: world.clock(),
             lag: Duration::ZERO,
+            lease: Duration::from_secs(15),
             requests: Arc::new(move |from| {
                 let entries = log.log_since(from);
                 let next = from + entries.len();

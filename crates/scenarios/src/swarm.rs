@@ -57,9 +57,8 @@ impl Swarm {
         let mut swarm = Self::default();
         for scenario in scenarios {
             for seed in seeds.clone() {
-                let first = play_alone(scenario, seed)?.report;
-                let second = play_alone(scenario, seed)?.report;
-                swarm.take(&first, &second);
+                let (first, second) = play_twice(scenario, seed);
+                swarm.take(&first?, &second?);
             }
         }
         Ok(swarm)
@@ -90,6 +89,23 @@ impl Swarm {
         self.plays > 0 && self.complaints.is_empty()
     }
 }
+
+/// Plays side by side: neither may notice the other.
+fn play_twice(scenario: &Scenario, seed: u64) -> (Played, Played) {
+    let play = || Ok(play_alone(scenario, seed)?.report);
+    std::thread::scope(|threads| {
+        let second = threads.spawn(play);
+        let first = play();
+        let second = second.join();
+        // A panic there is a panic here.
+        (
+            first,
+            second.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    })
+}
+
+type Played = Result<Report, StoryError>;
 
 impl fmt::Display for Swarm {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

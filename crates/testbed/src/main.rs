@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::repertoire;
 use shipshape_scenarios::swarm::{Seeds, Swarm};
@@ -23,8 +23,9 @@ struct Arguments {
     command: Command,
 }
 
+/// What needs a control plane and no story.
 #[derive(Subcommand)]
-enum Command {
+enum Plane {
     /// Build the pinned binaries into the cache folder; nothing happens when they are there.
     Build,
     /// Start a control plane that stays until `down`, and print its kubeconfig.
@@ -36,6 +37,12 @@ enum Command {
     Serve,
     /// Send the same requests to the embedded cluster and to the real API server, and compare.
     Conformance(conformance::Settings),
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Plane(Plane),
     /// Play every scenario of the repository once.
     Stories {
         /// Where.
@@ -64,13 +71,14 @@ enum World {
 
 fn main() -> Result<ExitCode> {
     let command = Arguments::parse().command;
-    // Virtual time needs a runtime of its own for every play.
+    // Every play has a runtime of its own.
     match command {
-        Command::Stories {
-            world: World::Embedded,
-            seed,
-        } => {
-            let playbill = stories::embedded(&repertoire::load(&stories::folder())?, seed);
+        Command::Stories { world, seed } => {
+            let scenarios = repertoire::load(&stories::folder())?;
+            let playbill = match world {
+                World::Embedded => stories::embedded(&scenarios, seed),
+                World::Real => stories::real(&scenarios, seed),
+            };
             println!("{playbill}");
             Ok(ending(playbill.is_as_expected()))
         }
@@ -80,7 +88,7 @@ fn main() -> Result<ExitCode> {
             println!("{swarm}");
             Ok(ending(swarm.is_clean()))
         }
-        command => tokio::runtime::Runtime::new()?.block_on(run(command)),
+        Command::Plane(command) => tokio::runtime::Runtime::new()?.block_on(run(command)),
     }
 }
 
@@ -92,9 +100,9 @@ fn ending(passed: bool) -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<ExitCode> {
+async fn run(command: Plane) -> Result<ExitCode> {
     match command {
-        Command::Build => {
+        Plane::Build => {
             let binaries = Binaries::locate()?;
             let built = match build::ensure(&binaries)? {
                 Outcome::Present => 0,
@@ -105,23 +113,17 @@ async fn run(command: Command) -> Result<ExitCode> {
                 binaries.folder().display()
             );
         }
-        Command::Up => println!(
+        Plane::Up => println!(
             "testbed: up, kubeconfig {}",
             standing::up().await?.display()
         ),
-        Command::Down => println!("testbed: {}", standing::down().await?),
-        Command::Serve => standing::serve().await?,
-        Command::Conformance(settings) => {
+        Plane::Down => println!("testbed: {}", standing::down().await?),
+        Plane::Serve => standing::serve().await?,
+        Plane::Conformance(settings) => {
             let report = conformance::run(&settings).await?;
             println!("{report}");
             return Ok(ending(report.passed()));
         }
-        Command::Stories { seed, .. } => {
-            let playbill = stories::real(&repertoire::load(&stories::folder())?, seed).await;
-            println!("{playbill}");
-            return Ok(ending(playbill.is_as_expected()));
-        }
-        Command::Swarm { .. } => bail!("a swarm is played without a runtime"),
     }
     Ok(ExitCode::SUCCESS)
 }

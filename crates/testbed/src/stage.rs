@@ -33,6 +33,9 @@ use crate::{ControlPlane, Options};
 /// What a watch on this machine may be late at most.
 const LAG: Duration = Duration::from_millis(500);
 
+/// Real time is dear: a crashed leader is followed in about three seconds.
+const LEASE: Duration = Duration::from_secs(3);
+
 /// A control plane with machines, kubelets and workloads; it ends when this value is dropped.
 pub struct RealWorld {
     stage: Stage,
@@ -69,6 +72,7 @@ impl RealWorld {
             clock,
             requests: request_log(plane.audit_log().to_path_buf()),
             lag: LAG,
+            lease: LEASE,
         };
         Ok(Self {
             stage,

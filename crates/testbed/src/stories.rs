@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use shipshape_scenarios::repertoire::Playbill;
+use shipshape_scenarios::repertoire::{Playbill, play_all};
 use shipshape_scenarios::story::play_on;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 use tokio::time::Instant;
@@ -21,33 +21,44 @@ pub fn folder() -> PathBuf {
 
 /// Plays each in virtual time; not to be called from within a runtime.
 pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
-    let mut playbill = Playbill::default();
-    for scenario in scenarios {
-        match play_alone(scenario, seed) {
-            Ok(played) => playbill.add(played.report, Vec::new()),
-            Err(error) => playbill.add_unplayed(&scenario.name, error.to_string()),
-        }
-    }
-    playbill
+    play_all(scenarios, |scenario| {
+        let played = play_alone(scenario, seed).map_err(|error| error.to_string())?;
+        Ok((played.report, Vec::new()))
+    })
 }
 
-/// Plays each on a real control plane of its own.
-pub async fn real(scenarios: &[Scenario], seed: u64) -> Playbill {
-    let mut playbill = Playbill::default();
-    for scenario in scenarios {
-        match Box::pin(play_real(scenario, seed)).await {
-            Ok((report, findings)) => playbill.add(report, findings.faults),
-            Err(error) => playbill.add_unplayed(&scenario.name, format!("{error:#}")),
+/// Plays each on a real control plane of its own; not to be called from within a runtime.
+pub fn real(scenarios: &[Scenario], seed: u64) -> Playbill {
+    play_all(scenarios, |scenario| {
+        let play = || tokio::runtime::Runtime::new()?.block_on(play_real(scenario, seed));
+        let (report, findings) = play().map_err(|error| format!("{error:#}"))?;
+        let faults = compare(&report, findings);
+        Ok((report, faults))
+    })
+}
+
+/// What the auditor found wrong, and where the report says something else than the logs.
+fn compare(report: &Report, findings: Findings) -> Vec<String> {
+    let mut faults = findings.faults;
+    let mut same = |what: &str, told: usize, found: usize| {
+        if told != found {
+            faults.push(format!("{told} {what} in the report, {found} in the logs"));
         }
+    };
+    same("nodes replaced", report.nodes.replaced, findings.replaced);
+    same("pods evicted", report.pods.evicted, findings.evicted);
+    if report.nodes.replaced > 0 && report.pods.total > 0 && findings.evicted == 0 {
+        faults.push("nodes were replaced and nothing was evicted".to_owned());
     }
-    playbill
+    faults
 }
 
 /// Plays a scenario, hurried, on a real control plane, and has the logs examined.
-pub async fn play_real(scenario: &Scenario, seed: u64) -> Result<(Report, Findings)> {
+async fn play_real(scenario: &Scenario, seed: u64) -> Result<(Report, Findings)> {
     let began = Instant::now();
     let world = RealWorld::start(&scenario.hurried_world(seed)).await?;
-    let mut report = play_on(world.stage(), &scenario.hurried()).await?.report;
+    let hurried = scenario.hurried();
+    let mut report = Box::pin(play_on(world.stage(), &hurried)).await?.report;
     report.seed = seed;
     report.wall_seconds = began.elapsed().as_secs_f64();
     let cloud = &world.stage().cloud;
