@@ -35,3 +35,5 @@ pub const OVERDUE: &str = "Overdue";
 pub const REACHED_GOAL: &str = "ReachedGoal";
 /// The cluster autoscaler is held off.
 pub const HELD: &str = "Held";
+/// Nothing was found that would hold up the nodes of the next wave. False names what was.
+pub const PREFLIGHT: &str = "Preflight";

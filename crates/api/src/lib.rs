@@ -14,6 +14,7 @@ pub mod autoscaling_strategy;
 pub mod conditions;
 mod definitions;
 pub mod direct_update;
+pub mod drain;
 pub mod gates;
 pub mod names;
 pub mod node_patch_run;
@@ -36,6 +37,7 @@ pub use autoscaling_strategy::{
 };
 pub use definitions::crds;
 pub use direct_update::{DirectUpdate, DirectUpdateSpec, DirectUpdateStatus};
+pub use drain::{DrainOptions, OnDeadline, PodRule};
 pub use node_patch_run::{NodePatchRun, NodePatchRunSpec, NodePatchRunStatus};
 pub use node_patch_task::{
     NodePatchTask, NodePatchTaskSpec, NodePatchTaskStatus, TaskAction, TaskPhase, TaskStep,

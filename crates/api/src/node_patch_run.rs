@@ -3,6 +3,7 @@
 //! Owns the spec as a person writes it. Its status is in `status`. Read by the run controller and
 //! by `plan`.
 
+mod preflight;
 mod status;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -10,10 +11,12 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use preflight::{FindingRecord, PreflightRecord};
 pub use status::{
     AutoscalerRecord, AutoscalerTarget, Candidate, NodePatchRunStatus, Partition, RunPlan,
 };
 
+use crate::drain::DrainOptions;
 use crate::gates::{LabelTransfer, Stability};
 use crate::provider::ProviderRef;
 use crate::schema;
@@ -106,6 +109,9 @@ pub struct NodePatchRunSpec {
     /// Which labels of the old node the new one gets; absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_transfer: Option<LabelTransfer>,
+    /// How the pods of a node are moved away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainOptions>,
     /// Whether and how the cluster autoscaler is held off during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_control: Option<AutoscalerControl>,

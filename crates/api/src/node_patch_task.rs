@@ -10,10 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use status::{
-    AwsDetails, BlockedEviction, CordonRecord, DrainRecord, MachineRecord, NodePatchTaskStatus,
-    ProviderDetails, ReplacementRecord, StepRecord,
+    AwsDetails, BlockedEviction, CordonRecord, DetachRecord, DrainRecord, MachineRecord,
+    NodePatchTaskStatus, ProviderDetails, ReplacementRecord, StepRecord,
 };
 
+use crate::drain::DrainOptions;
 use crate::gates::{LabelTransfer, Stability};
 use crate::provider::ProviderRef;
 use crate::schema;
@@ -118,6 +119,9 @@ pub struct NodePatchTaskSpec {
     /// Which labels of the old node the new one gets, as in the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_transfer: Option<LabelTransfer>,
+    /// How the pods of the node are moved away, as in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainOptions>,
 }
 
 impl NodePatchTaskSpec {

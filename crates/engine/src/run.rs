@@ -309,6 +309,7 @@ fn task(
             required_node_daemon_pod_selectors: spec.required_node_daemon_pod_selectors.clone(),
             stability: spec.stability.clone(),
             label_transfer: spec.label_transfer.clone(),
+            drain: spec.drain.clone(),
         },
     );
     task.metadata.namespace.clone_from(&meta.namespace);

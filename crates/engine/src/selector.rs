@@ -3,10 +3,10 @@
 //! Owns the four operators of `LabelSelector`. Must not guess: an operator that is not one of the
 //! four is an error that names it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use thiserror::Error;
+
+use crate::labels::LabelSet;
 
 /// A selector that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -21,14 +21,11 @@ pub struct UnknownOperator {
 }
 
 /// Whether `labels` match `selector`; an empty selector matches everything.
-pub fn matches(
-    selector: &LabelSelector,
-    labels: &BTreeMap<String, String>,
-) -> Result<bool, UnknownOperator> {
+pub fn matches(selector: &LabelSelector, labels: &impl LabelSet) -> Result<bool, UnknownOperator> {
     let exact = selector.match_labels.iter().flatten();
     if exact
         .into_iter()
-        .any(|(key, value)| labels.get(key) != Some(value))
+        .any(|(key, value)| labels.value(key) != Some(value.as_str()))
     {
         return Ok(false);
     }
@@ -42,9 +39,9 @@ pub fn matches(
 
 fn requirement_holds(
     requirement: &LabelSelectorRequirement,
-    labels: &BTreeMap<String, String>,
+    labels: &impl LabelSet,
 ) -> Result<bool, UnknownOperator> {
-    let value = labels.get(&requirement.key);
+    let value = labels.value(&requirement.key);
     let listed =
         || value.is_some_and(|value| requirement.values.iter().flatten().any(|one| one == value));
     match requirement.operator.as_str() {
@@ -61,6 +58,8 @@ fn requirement_holds(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -44,12 +44,34 @@ impl Default for StepDeadlines {
     }
 }
 
+/// How long a drain waits for what is not a budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct DrainSettings {
+    /// For a volume to be detached after its pod has left, before the next pod with volumes leaves
+    /// or the machine goes (Kubernetes itself detaches by force after 6 min).
+    pub detach_wait: SignedDuration,
+    /// For a pod to go after its grace is over, before it is called stuck.
+    pub stuck_after: SignedDuration,
+}
+
+impl Default for DrainSettings {
+    fn default() -> Self {
+        Self {
+            detach_wait: SignedDuration::from_mins(6),
+            stuck_after: SignedDuration::from_mins(1),
+        }
+    }
+}
+
 /// Settings of all decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
     /// Deadlines by step.
     pub deadlines: StepDeadlines,
+    /// Waits of a drain.
+    pub drain: DrainSettings,
     /// How often a machine's state is asked of the cloud while a step waits for it. Clouds send no
     /// events, so this one wait must poll.
     pub machine_poll: SignedDuration,
@@ -61,6 +83,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             deadlines: StepDeadlines::default(),
+            drain: DrainSettings::default(),
             machine_poll: SignedDuration::from_secs(5),
             resync: SignedDuration::from_mins(1),
         }

@@ -6,6 +6,7 @@
 use shipshape_api::{NodePatchRun, NodePatchTask};
 
 use crate::admit::Waiting;
+use crate::drain::Around;
 use crate::ledger::Ledger;
 use crate::machine::{Group, Machine};
 use crate::view::{BudgetView, NodeView, Observed, PodView};
@@ -61,6 +62,8 @@ pub struct TaskSnapshot {
     pub pods: Observed<Vec<PodView>>,
     /// Disruption budgets in the namespaces of those pods.
     pub budgets: Vec<BudgetView>,
+    /// What else is around those pods.
+    pub around: Around,
     /// Who holds the node's lock.
     pub lock: Observed<LockView>,
     /// Whether the ledger still has this task's slot.
@@ -79,6 +82,7 @@ impl TaskSnapshot {
             group: Observed::NotAsked,
             pods: Observed::NotAsked,
             budgets: Vec::new(),
+            around: Around::default(),
             lock: Observed::NotAsked,
             slot: Observed::NotAsked,
         }

@@ -4,13 +4,20 @@
 //! of facts and not of nested options. Must not judge: a view says what is, a decision says what
 //! follows. Built by `observe`, read by every `decide`.
 
+mod budget;
+mod volume;
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod, Volume};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use shipshape_api::names;
 
+pub use budget::{BudgetLimit, BudgetView};
+pub use volume::AttachmentView;
+
+use crate::labels::Labels;
 use crate::ledger::Role;
 use crate::machine::ProviderId;
 
@@ -125,11 +132,12 @@ fn is_node_ready(node: &Node) -> bool {
         })
 }
 
-/// A pod.
+/// A pod. A hundred thousand of these are remembered, so a fact that no decision reads has no place
+/// here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "five independent facts, not a state"
+    reason = "independent facts, not a state"
 )]
 pub struct PodView {
     /// Namespace.
@@ -139,11 +147,17 @@ pub struct PodView {
     /// UID.
     pub uid: String,
     /// Labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// Node it is bound to, or the empty string.
     pub node: String,
     /// Kind and name of the controller that owns it, if any.
     pub owner: Option<(String, String)>,
+    /// Names of the PersistentVolumeClaims that it uses.
+    pub claims: Vec<String>,
+    /// What must be done before it can go, known of a pod that is being deleted.
+    pub finalizers: Vec<String>,
+    /// When a pod that is being deleted should be gone: its grace is over then.
+    pub gone_by: Option<Timestamp>,
     /// Whether it mirrors a static pod.
     pub mirror: bool,
     /// Whether it has ended, well or badly.
@@ -154,6 +168,10 @@ pub struct PodView {
     pub terminating: bool,
     /// Whether its priority is one of the system's own.
     pub critical: bool,
+    /// Whether it has not begun to run: no budget guards such a pod.
+    pub pending: bool,
+    /// Whether it keeps data in an emptyDir volume, lost with the pod.
+    pub local_data: bool,
 }
 
 impl PodView {
@@ -169,7 +187,7 @@ impl PodView {
             namespace: text(meta.namespace.as_ref()),
             name: text(meta.name.as_ref()),
             uid: text(meta.uid.as_ref()),
-            labels: meta.labels.clone().unwrap_or_default(),
+            labels: meta.labels.as_ref().map(Labels::from).unwrap_or_default(),
             node: spec
                 .and_then(|spec| spec.node_name.clone())
                 .unwrap_or_default(),
@@ -178,11 +196,37 @@ impl PodView {
             finished: matches!(phase, Some("Succeeded" | "Failed")),
             ready: phase == Some("Running") && is_pod_ready(pod),
             terminating: meta.deletion_timestamp.is_some(),
+            gone_by: meta.deletion_timestamp.as_ref().map(|time| time.0),
+            finalizers: meta
+                .deletion_timestamp
+                .as_ref()
+                .and(meta.finalizers.clone())
+                .unwrap_or_default(),
             critical: spec
                 .and_then(|spec| spec.priority)
                 .is_some_and(|priority| priority >= CRITICAL_PRIORITY),
+            pending: phase == Some("Pending"),
+            claims: claims_of(pod),
+            local_data: volumes_of(pod).any(|volume| volume.empty_dir.is_some()),
         }
     }
+}
+
+fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    pod.spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// A generic ephemeral volume has a claim too, named after pod and volume.
+fn claims_of(pod: &Pod) -> Vec<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(claim.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{name}-{}", volume.name)),
+        (None, None) => None,
+    };
+    volumes_of(pod).filter_map(claim).collect()
 }
 
 fn is_pod_ready(pod: &Pod) -> bool {
@@ -193,38 +237,6 @@ fn is_pod_ready(pod: &Pod) -> bool {
             all.iter()
                 .any(|one| one.type_ == "Ready" && one.status == "True")
         })
-}
-
-/// A disruption budget.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BudgetView {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Which pods it guards; `None` guards none.
-    pub selector: Option<LabelSelector>,
-    /// How many pods may go now; zero while its status is older than its spec.
-    pub allowed: i32,
-}
-
-impl BudgetView {
-    /// Reads a PodDisruptionBudget.
-    pub fn of(budget: &PodDisruptionBudget) -> Self {
-        let status = budget.status.as_ref();
-        let is_current = status
-            .and_then(|status| status.observed_generation)
-            .unwrap_or_default()
-            >= budget.metadata.generation.unwrap_or_default();
-        Self {
-            namespace: text(budget.metadata.namespace.as_ref()),
-            name: text(budget.metadata.name.as_ref()),
-            selector: budget.spec.as_ref().and_then(|spec| spec.selector.clone()),
-            allowed: status
-                .filter(|_| is_current)
-                .map_or(0, |status| status.disruptions_allowed),
-        }
-    }
 }
 
 fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -241,6 +253,6 @@ fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
         .cloned()
 }
 
-fn text(value: Option<&String>) -> String {
+pub(crate) fn text(value: Option<&String>) -> String {
     value.cloned().unwrap_or_default()
 }

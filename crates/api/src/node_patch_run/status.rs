@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::PreflightRecord;
 use crate::schema;
 
 /// How far a run has come.
@@ -52,6 +53,9 @@ pub struct NodePatchRunStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::SENTENCE))]
     pub waiting_for: Option<String>,
+    /// What was found before the first node of the wave was touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<PreflightRecord>,
     /// What was saved of the cluster autoscaler before it was held off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler: Option<AutoscalerRecord>,

@@ -147,13 +147,29 @@ pub struct DrainRecord {
     /// Pods that still have to leave.
     #[schemars(transform = schema::at_least(0))]
     pub remaining: i32,
-    /// Evictions that were refused, the first ten.
+    /// Pods that cannot leave now, the first ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic(10))]
     pub blocked: Vec<BlockedEviction>,
+    /// Volumes whose pods have left and which are still attached; the next pod with volumes leaves
+    /// after them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic(schema::ENTRIES))]
+    pub detaching: Vec<DetachRecord>,
 }
 
-/// One eviction that was refused.
+/// A volume whose pod has left and which is still attached to the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DetachRecord {
+    /// Name of the PersistentVolume.
+    #[schemars(transform = schema::text(schema::NAME))]
+    pub volume: String,
+    /// Since when its pod has been gone.
+    pub since: Time,
+}
+
+/// One pod that cannot leave now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedEviction {
@@ -163,11 +179,15 @@ pub struct BlockedEviction {
     /// Name of the pod.
     #[schemars(transform = schema::text(schema::NAME))]
     pub pod: String,
-    /// Name of the disruption budget that refused, if the answer named one.
+    /// A stable word for what is in its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::text(schema::NAME))]
+    #[schemars(transform = schema::text(schema::WORD))]
+    pub reason: Option<String>,
+    /// Names of the disruption budgets that are in its way, if any are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::CLOUD_ID))]
     pub budget: Option<String>,
-    /// What the API server said.
+    /// What is in its way, in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(transform = schema::text(schema::SENTENCE))]
     pub message: String,

@@ -4,7 +4,7 @@
 //! that disrupts looks at live facts first and waits when they disagree.
 
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
-use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, TaskStep};
+use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{is_replacement_ready, node_target, operation, own_node, task_key};
@@ -12,9 +12,6 @@ use crate::condition::Truth;
 use crate::decision::Effect;
 use crate::drain::{self, DrainMove};
 use crate::machine::{MachineId, MachineState};
-
-/// Blocked pods that a status names; the rest are counted.
-const BLOCKED_NAMED_MAX: usize = 10;
 
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
@@ -54,11 +51,8 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     let Some(next) = drain_move(draft) else {
         return;
     };
+    drain::record(&mut draft.status.drain, &next);
     if next.is_done() {
-        if let Some(record) = &mut draft.status.drain {
-            record.remaining = 0;
-            record.blocked.clear();
-        }
         let node = &draft.snapshot.task.spec.node_name;
         draft.advance(
             TaskStep::Remove,
@@ -66,68 +60,27 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
         );
         return;
     }
-    record_drain(draft, &next);
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
     }
-    match drain_reason(&next) {
-        Some(reason) => draft.wait(reason, None),
-        None => draft.wait_as_usual(None),
+    let again = next.look_at.map(|at| at.duration_since(draft.now));
+    let again = again.map(|again| again.min(draft.settings.resync));
+    match next.reason() {
+        Some(reason) => draft.wait(reason, again),
+        None => draft.wait_as_usual(again),
     }
-}
-
-fn drain_reason(next: &DrainMove) -> Option<String> {
-    let first = next.blocked.first()?;
-    let pod = format!("{}/{}", first.pod.namespace, first.pod.name);
-    Some(match next.blocked.len() {
-        1 => format!("pod {pod}: {}", first.block.sentence()),
-        many => format!(
-            "pod {pod}: {} ({} more blocked)",
-            first.block.sentence(),
-            many - 1
-        ),
-    })
 }
 
 fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
     let pods = draft
         .look(&draft.snapshot.pods, "which pods are left")
         .ok()?;
-    Some(drain::next_move(
+    Some(drain::of_task(
+        draft.snapshot,
         &pods.unwrap_or_default(),
-        &draft.snapshot.budgets,
+        draft.settings,
+        draft.now,
     ))
-}
-
-/// Keeps the record of the drain. It changes with what is blocked and not with every pod that
-/// leaves, so that a drain of a hundred pods does not cost a hundred writes.
-fn record_drain(draft: &mut Draft<'_>, next: &DrainMove) {
-    let blocked: Vec<BlockedEviction> = next
-        .blocked
-        .iter()
-        .take(BLOCKED_NAMED_MAX)
-        .map(|one| BlockedEviction {
-            namespace: one.pod.namespace.clone(),
-            pod: one.pod.name.clone(),
-            budget: Some(one.block.budgets()).filter(|names| !names.is_empty()),
-            message: one.block.sentence(),
-        })
-        .collect();
-    let remaining = i32::try_from(next.remaining).unwrap_or(i32::MAX);
-    match &mut draft.status.drain {
-        Some(record) if record.blocked == blocked => {}
-        Some(record) => {
-            record.remaining = remaining;
-            record.blocked = blocked;
-        }
-        None => {
-            draft.status.drain = Some(DrainRecord {
-                total: remaining,
-                remaining,
-                blocked,
-            });
-        }
-    }
 }
 
 /// Entered when the old node was seen empty. Left when the cloud says that its machine is gone. Asks
@@ -150,7 +103,10 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     match drain_move(draft) {
         None => {}
         Some(next) if !next.is_done() => {
-            let message = format!("{} pod(s) came back to the old node", next.remaining);
+            let message = match next.reason().filter(|_| next.remaining == 0) {
+                Some(volume) => format!("the old node waits for {volume}"),
+                None => format!("{} pod(s) came back to the old node", next.remaining),
+            };
             draft.claim(DRAINED, Truth::False, "PodsCameBack", message);
             draft.enter(TaskStep::Cordon);
         }
