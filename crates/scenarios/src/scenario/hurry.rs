@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use shipshape_engine::settings::{Settings, StepDeadlines};
+use shipshape_engine::settings::{DrainSettings, Settings, StepDeadlines};
 use shipshape_simulator::actors::Delays;
 use shipshape_simulator::cloud::CloudSettings;
 use shipshape_simulator::world::WorldSpec;
@@ -78,6 +78,10 @@ fn settings(settings: &Settings, by: i32) -> Settings {
             remove: deadline(remove),
             forget: deadline(forget),
             release: deadline(release),
+        },
+        drain: DrainSettings {
+            detach_wait: deadline(settings.drain.detach_wait),
+            stuck_after: settings.drain.stuck_after / by,
         },
         machine_poll: (settings.machine_poll / by).max(POLL_MIN),
         resync: settings.resync,
