@@ -51,7 +51,8 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[schemars(
     transform = schema::strict,
-    transform = schema::rule(
+    transform = schema::rule_on(
+        "providerID",
         "(has(self.providerID) && self.providerID != '') || (has(self.nodeName) && self.nodeName != '')",
         "providerID or nodeName is required",
     ),

@@ -13,7 +13,8 @@ use crate::schema;
 /// A cloud and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::rule(
+#[schemars(transform = schema::rule_on(
+    "aws",
     "self.type != 'aws' || has(self.aws)",
     "aws is required when type is aws",
 ))]
@@ -29,7 +30,8 @@ pub struct ProviderRef {
 /// Settings of Amazon Web Services.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::rule(
+#[schemars(transform = schema::rule_on(
+    "clusterID",
     "!has(self.clusterId) || !has(self.clusterID) || self.clusterId == self.clusterID",
     "clusterId and clusterID are two spellings of one setting and must not differ",
 ))]

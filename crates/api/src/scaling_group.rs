@@ -55,7 +55,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[schemars(
     transform = schema::strict,
-    transform = schema::rule("self.min <= self.max", "min must not be greater than max"),
+    transform = schema::rule_on("min", "self.min <= self.max", "min must not be greater than max"),
 )]
 pub struct ScalingGroupSpec {
     /// Name of the NodeVersion whose image the group shall launch.

@@ -113,6 +113,16 @@ pub(crate) fn rule(expression: &'static str, message: &'static str) -> impl Tran
     move |schema: &mut Schema| push_rule(schema, json!({"rule": expression, "message": message}))
 }
 
+/// A rule that blames one field of the object that it is on.
+pub(crate) fn rule_on(
+    field: &'static str,
+    expression: &'static str,
+    message: &'static str,
+) -> impl Transform {
+    let rule = json!({"rule": expression, "message": message, "fieldPath": format!(".{field}")});
+    move |schema: &mut Schema| push_rule(schema, rule.clone())
+}
+
 /// A rule on text: it must match `pattern`, which holds neither quote nor backslash.
 pub(crate) fn matches(pattern: &str, message: &'static str) -> impl Transform {
     let expression = format!("self.matches('{pattern}')");

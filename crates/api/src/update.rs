@@ -51,7 +51,8 @@ pub enum Strategy {
 /// Nodes that go first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::rule(
+#[schemars(transform = schema::rule_on(
+    "nodes",
     "!has(self.enabled) || !self.enabled || (has(self.nodes) && size(self.nodes) > 0)",
     "nodes must name at least one node when canary.enabled is true",
 ))]
@@ -76,7 +77,8 @@ impl Canary {
 /// Upgrades without a way to the internet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::rule(
+#[schemars(transform = schema::rule_on(
+    "bundleConfigMap",
     "!has(self.enabled) || !self.enabled || (has(self.bundleConfigMap) && self.bundleConfigMap != '')",
     "bundleConfigMap is required when airGapped.enabled is true",
 ))]

@@ -101,7 +101,7 @@ pub struct UpdatePolicy {
 /// A time of day in which work may begin. An end before the start is on the next day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::rule("self.start != self.end", "start and end must differ"))]
+#[schemars(transform = schema::rule_on("end", "self.start != self.end", "start and end must differ"))]
 pub struct MaintenanceWindow {
     /// First minute of the window, HH:MM.
     #[schemars(transform = schema::text(5), transform = schema::matches(

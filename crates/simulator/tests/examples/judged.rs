@@ -1,0 +1,116 @@
+//! What an API server says of every manifest under `examples/`.
+//!
+//! Owns the way from a file to a request and what the answer must be. The same questions go to the
+//! embedded cluster and, from the testbed's tests, to a real API server.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// Sends every example, and every bad twin, and complains about each wrong answer.
+pub(crate) async fn assert_examples_are_judged_rightly(client: &Client) {
+    let definitions = shipshape_api::crds();
+    for definition in &definitions {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (code, answer) = post(client, path, &json!(definition)).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+    for definition in &definitions {
+        until_served(client, &definition.spec.names.plural).await;
+    }
+    let namespace = json!({"metadata": {"name": shipshape_api::names::DEFAULT_NAMESPACE}});
+    let (code, answer) = post(client, "/api/v1/namespaces", &namespace).await;
+    assert_eq!(code, 201, "{answer}");
+
+    let mut wrong = Vec::new();
+    let examples = manifests("examples");
+    assert!(examples.len() >= 21, "{} examples", examples.len());
+    for (file, _, manifest) in examples {
+        let (code, answer) = post(client, &path_of(&manifest), &manifest).await;
+        if code != 201 {
+            wrong.push(format!("{file} should be admitted: {code} {answer}"));
+        }
+    }
+    let twins = manifests("examples/refused");
+    assert!(twins.len() >= 20, "{} twins", twins.len());
+    for (file, first_line, manifest) in twins {
+        let field = first_line.strip_prefix("# refused: ").unwrap();
+        assert!(field.starts_with("spec."), "{file}: {field} is no path");
+        let (code, answer) = post(client, &path_of(&manifest), &manifest).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        if code != 422 || answer["reason"] != "Invalid" || !names_field(message, field) {
+            wrong.push(format!(
+                "{file} should be refused for {field}: {code} {answer}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a message blames this field, and not merely one whose name begins so.
+fn names_field(message: &str, field: &str) -> bool {
+    message.contains(&format!("{field}: "))
+}
+
+/// Name, first line and content of every manifest in a folder of the repository.
+fn manifests(folder: &str) -> Vec<(String, String, Value)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(folder);
+    let entries = std::fs::read_dir(root).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "yaml"));
+    files.sort();
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let first_line = text.lines().next().unwrap_or_default().to_owned();
+        (name, first_line, serde_saphyr::from_str(&text).unwrap())
+    };
+    files.iter().map(read).collect()
+}
+
+/// Where objects of the manifest's kind and namespace are created.
+fn path_of(manifest: &Value) -> String {
+    let definitions = shipshape_api::crds();
+    let definition = definitions
+        .iter()
+        .find(|definition| manifest["kind"] == definition.spec.names.kind)
+        .unwrap();
+    let place = match manifest["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("namespaces/{namespace}/"),
+        None => String::new(),
+    };
+    let plural = &definition.spec.names.plural;
+    format!("/apis/shipshape.dev/v1alpha1/{place}{plural}")
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let body = Body::from(body.to_string().into_bytes());
+    answer(client, request.body(body).unwrap()).await
+}
+
+/// A real API server takes a moment to serve what was defined.
+async fn until_served(client: &Client, plural: &str) {
+    for _ in 0..200 {
+        let path = format!("/apis/shipshape.dev/v1alpha1/{plural}");
+        let request = http::Request::get(path).body(Body::empty()).unwrap();
+        if answer(client, request).await.0 == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{plural} are not served in time");
+}
+
+async fn answer(client: &Client, request: http::Request<Body>) -> (u16, Value) {
+    let response = client.send(request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
