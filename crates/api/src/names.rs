@@ -85,7 +85,7 @@ pub fn bounded(name: &str, max: usize) -> String {
 }
 
 /// FNV-1a, 64 bits: stable across releases, unlike the standard library's hashers.
-fn fingerprint(text: &str) -> u64 {
+pub fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

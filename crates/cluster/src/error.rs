@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server, or the way to it, said no.
-    #[error("cannot {action} {object}: {source}")]
+    #[error("cannot {action} {object}")]
     Request {
         /// The verb, as in "cannot VERB".
         action: &'static str,
@@ -115,6 +115,23 @@ impl Error {
             Self::Timeout { .. } | Self::Disagrees { .. } | Self::Malformed { .. } => None,
         }
     }
+}
+
+/// An error and its causes in one sentence: what the logs, a status and a person get to read.
+///
+/// Our errors leave their cause to their source. Others repeat it in their own words; a cause that
+/// has been said is not said again.
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !sentence.contains(&words) {
+            sentence = format!("{sentence}: {words}");
+        }
+        cause = next.source();
+    }
+    sentence
 }
 
 /// Waits for one answer, but not for ever, and names the call in its error.
@@ -250,9 +267,10 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_action_and_object() {
-        let text = api(403, "Forbidden").to_string();
+    fn the_whole_sentence_names_action_and_object_and_quotes_the_server_once() {
+        let text = in_full(&api(403, "Forbidden"));
         assert!(text.starts_with("cannot get Node n1: "), "{text}");
+        assert_eq!(text.matches("ApiError").count(), 1, "{text}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,9 +16,9 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 
 use crate::clock::Clock;
-use crate::error::{ErrorClass, Result, call};
+use crate::error::{ErrorClass, Result, call, in_full};
 use crate::patch;
-use shipshape_api::names::FIELD_MANAGER;
+use shipshape_api::names::{FIELD_MANAGER, fingerprint};
 
 /// Longest note that the API takes.
 const NOTE_MAX: usize = 1024;
@@ -128,7 +128,12 @@ impl Events {
         match tokio::time::timeout(self.settings.patience, telling).await {
             Ok(Ok(())) => (),
             Ok(Err(error)) => {
-                tracing::warn!(%error, reason = notice.reason, note = notice.note, "event lost");
+                tracing::warn!(
+                    error = in_full(&error),
+                    reason = notice.reason,
+                    note = notice.note,
+                    "event lost"
+                );
             }
             Err(_) => {
                 tracing::warn!(
@@ -251,13 +256,7 @@ fn event_name(about: &ObjectReference, notice: &Notice) -> String {
         &notice.action,
         &notice.note,
     ];
-    // FNV-1a: stable across releases, unlike the standard library's hashers.
-    let hash = parts
-        .join("\n")
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+    let hash = fingerprint(&parts.join("\n"));
     format!(
         "{}.{hash:016x}",
         cut(name, STEM_MAX).trim_end_matches(['-', '.'])

@@ -16,7 +16,7 @@ use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::{Error, ErrorClass, Result, in_full};
 use crate::shutdown::Shutdown;
 use shipshape_api::names::{FIELD_MANAGER, LEADER_LEASE};
 
@@ -117,7 +117,10 @@ impl Leader {
             return Ended::Lost;
         };
         if let Err(error) = self.release(lease).await {
-            tracing::warn!(%error, "cannot release the lease; others wait for it to run out");
+            tracing::warn!(
+                error = in_full(&error),
+                "cannot release the lease; others wait for it to run out"
+            );
         }
         Ended::Finished(output)
     }
@@ -130,7 +133,7 @@ impl Leader {
             match self.bounded("take", self.try_take(&mut observed)).await {
                 Ok(Some(lease)) => return (lease, asked),
                 Ok(None) => (),
-                Err(error) => tracing::warn!(%error, "cannot campaign"),
+                Err(error) => tracing::warn!(error = in_full(&error), "cannot campaign"),
             }
             tokio::time::sleep(self.settings.retry_period).await;
         }
@@ -189,7 +192,7 @@ impl Leader {
             match tokio::time::timeout_at(deadline, attempt).await {
                 Ok((asked, Ok(Renewal::Held))) => renewed = asked,
                 Ok((_, Ok(Renewal::Lost))) | Err(_) => return,
-                Ok((_, Err(error))) => tracing::warn!(%error, "cannot renew"),
+                Ok((_, Err(error))) => tracing::warn!(error = in_full(&error), "cannot renew"),
             }
         }
     }

@@ -6,6 +6,7 @@ mod observe;
 
 use jiff::Timestamp;
 use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_engine::run::decide;
 
@@ -19,7 +20,7 @@ pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
     match pass(context, &key).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
-            tracing::warn!(run = %key, %error, "pass failed");
+            tracing::warn!(run = %key, error = in_full(&error), "pass failed");
             Outcome::Retry {
                 class: error.class(),
             }

@@ -7,6 +7,7 @@ mod observe;
 
 use jiff::Timestamp;
 use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_engine::replace::decide;
 
@@ -20,7 +21,7 @@ pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
     match pass(context, &key).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
-            tracing::warn!(task = %key, %error, "pass failed");
+            tracing::warn!(task = %key, error = in_full(&error), "pass failed");
             Outcome::Retry {
                 class: error.class(),
             }
@@ -41,7 +42,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     .await;
     let mut status = decision.status;
     if let Err(error) = &acted {
-        status.last_error = Some(error.to_string());
+        status.last_error = Some(in_full(error));
     }
     report(
         context,

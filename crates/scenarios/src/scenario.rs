@@ -21,7 +21,7 @@ pub use world::{Budget, Workload, WorkloadKind, WorldSection};
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// The file cannot be opened.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     File {
         /// Which file.
         path: String,

@@ -41,10 +41,10 @@ pub enum StoryError {
     #[error(transparent)]
     World(#[from] WorldError),
     /// No runtime to play on.
-    #[error("cannot start a runtime: {0}")]
-    Runtime(std::io::Error),
+    #[error("cannot start a runtime")]
+    Runtime(#[source] std::io::Error),
     /// The API refused an object of the scenario.
-    #[error("the API refused {what}: {source}")]
+    #[error("the API refused {what}")]
     Refused {
         /// The object, kind and name.
         what: String,

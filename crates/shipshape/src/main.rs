@@ -14,6 +14,7 @@ mod simulate;
 use std::process::ExitCode;
 
 use clap::Parser;
+use shipshape_cluster::error::in_full;
 
 use cli::{Cli, Command};
 
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Command::Crds => crds(),
     };
     result.unwrap_or_else(|error| {
-        output::complain(&format!("{error:#}"));
+        output::complain(&in_full(error.as_ref()));
         ExitCode::from(2)
     })
 }

@@ -93,7 +93,7 @@ impl GroupSpec {
 #[derive(Debug, Error)]
 pub enum WorldError {
     /// The API refused an object.
-    #[error("the API refused {what}: {source}")]
+    #[error("the API refused {what}")]
     Refused {
         /// The object, kind and name.
         what: String,

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use shipshape_cluster::error::in_full;
 use shipshape_scenarios::repertoire::{Playbill, play_all};
 use shipshape_scenarios::story::play_on;
 use shipshape_scenarios::{Report, Scenario, play_alone};
@@ -22,7 +23,7 @@ pub fn folder() -> PathBuf {
 /// Plays each in virtual time; not to be called from within a runtime.
 pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
     play_all(scenarios, |scenario| {
-        let played = play_alone(scenario, seed).map_err(|error| error.to_string())?;
+        let played = play_alone(scenario, seed).map_err(|error| in_full(&error))?;
         Ok((played.report, Vec::new()))
     })
 }
@@ -31,7 +32,7 @@ pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
 pub fn real(scenarios: &[Scenario], seed: u64) -> Playbill {
     play_all(scenarios, |scenario| {
         let play = || tokio::runtime::Runtime::new()?.block_on(play_real(scenario, seed));
-        let (report, findings) = play().map_err(|error| format!("{error:#}"))?;
+        let (report, findings) = play().map_err(|error| in_full(error.as_ref()))?;
         let faults = compare(&report, findings);
         Ok((report, faults))
     })

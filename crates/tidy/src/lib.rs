@@ -50,7 +50,7 @@ pub struct Report {
 #[derive(Debug, Error)]
 pub enum Error {
     /// A file could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("cannot read or write {path}")]
     File {
         /// The file.
         path: PathBuf,
@@ -66,10 +66,10 @@ pub enum Error {
         message: String,
     },
     /// Cargo answered something else than expected.
-    #[error("unexpected answer of cargo: {0}")]
+    #[error("unexpected answer of cargo")]
     Answer(#[from] serde_json::Error),
     /// A generated file could not be rendered.
-    #[error("cannot render the kinds: {0}")]
+    #[error("cannot render the kinds")]
     Render(#[from] shipshape_api::render::Error),
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{Settings, Step, Store};
 use crate::backoff::Backoff;
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, in_full};
 
 /// What the client waits longer than the server's own limit before it calls a watch dead.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ where
                 None => match self.list().await {
                     Ok(version) => version,
                     Err(error) => {
-                        tracing::warn!(kind = self.kind, %error, "list failed");
+                        tracing::warn!(kind = self.kind, error = in_full(&error), "list failed");
                         tokio::time::sleep(backoff.wait()).await;
                         continue;
                     }
@@ -68,7 +68,7 @@ where
                 End::Expired => tracing::debug!(kind = self.kind, from, "history expired"),
                 End::Closed => at = Some(from),
                 End::Failed(error) => {
-                    tracing::warn!(kind = self.kind, %error, "watch failed");
+                    tracing::warn!(kind = self.kind, error = in_full(&error), "watch failed");
                     at = Some(from);
                     tokio::time::sleep(backoff.wait()).await;
                     continue;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use shipshape_api::node_patch_run::Candidate;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
 use shipshape_engine::admit::Waiting;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::snapshot::RunSnapshot;
@@ -53,7 +54,7 @@ pub(super) async fn observe(
     } else {
         match context.ledger.read().await {
             Ok(ledger) => Observed::Present(ledger),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     };
     Ok(Some(RunSnapshot {

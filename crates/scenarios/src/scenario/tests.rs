@@ -85,3 +85,12 @@ fn what_yaml_cannot_see_is_checked_too() {
         assert!(message.contains(expected), "{message}");
     }
 }
+
+#[test]
+fn a_missing_file_is_named_and_the_system_quoted_once() {
+    let error = Scenario::load(Path::new("no/such/file.yaml")).unwrap_err();
+    assert_eq!(
+        shipshape_cluster::error::in_full(&error),
+        "cannot read no/such/file.yaml: No such file or directory (os error 2)"
+    );
+}
