@@ -1,8 +1,9 @@
 //! One lock per node: a Lease by the node's name, held by one operation.
 //!
-//! Owns those Leases. Must not free a lock by time: its holder may live, and only the operation that
-//! took it, or whoever proves that it ended, lets it go. The operation's id and the node's UID are
-//! the fence; the holder's name is for people. Called by tasks before the first touch of a node.
+//! Owns those Leases. Must not free a lock by time, whatever duration its lease shows: its holder may
+//! live, and only the operation that took it, or whoever proves that it ended, lets it go. The
+//! operation's id and the node's UID are the fence; the holder's name and the times are for people.
+//! Called by tasks before the first touch of a node and while they work on it.
 
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub struct Holding {
     pub node_uid: String,
     /// When it was taken.
     pub since: Option<Timestamp>,
+    /// When its holder last said that it is in use.
+    pub renewed: Option<Timestamp>,
 }
 
 /// What became of a release.
@@ -69,17 +72,18 @@ pub struct Locks {
     api: Api<Lease>,
     clock: Clock,
     namespace: String,
-    touch_every: Duration,
+    lease: Duration,
 }
 
 impl Locks {
-    /// Locks in this namespace, whose renewTime moves at most this often.
-    pub fn new(client: Client, clock: Clock, namespace: &str, touch_every: Duration) -> Self {
+    /// Locks in this namespace that show this lease duration; their renewTime moves at most once in
+    /// a third of it.
+    pub fn new(client: Client, clock: Clock, namespace: &str, lease: Duration) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             clock,
             namespace: namespace.to_owned(),
-            touch_every,
+            lease,
         }
     }
 
@@ -126,12 +130,11 @@ impl Locks {
             return Err(Error::Disagrees { object, why });
         }
         let now = self.clock.now();
-        let last = lease
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.renew_time.as_ref());
-        let every = SignedDuration::try_from(self.touch_every).unwrap_or(SignedDuration::MAX);
-        if last.is_some_and(|last| now.duration_since(last.0) < every) {
+        let every = SignedDuration::try_from(self.lease / 3).unwrap_or(SignedDuration::MAX);
+        if holding
+            .renewed
+            .is_some_and(|last| now.duration_since(last) < every)
+        {
             return Ok(Written::Unchanged);
         }
         let mut wanted = lease.clone();
@@ -175,6 +178,10 @@ impl Locks {
         let now = MicroTime(self.clock.now());
         lease.spec = Some(LeaseSpec {
             holder_identity: Some(claim.holder.into()),
+            // The API takes whole seconds above zero.
+            lease_duration_seconds: Some(
+                self.lease.as_secs().max(1).try_into().unwrap_or(i32::MAX),
+            ),
             acquire_time: Some(now.clone()),
             renew_time: Some(now),
             ..LeaseSpec::default()
@@ -212,6 +219,7 @@ fn holding(lease: &Lease) -> Holding {
         operation: note(ANNOTATION_OPERATION),
         node_uid: note(ANNOTATION_NODE_UID),
         since: spec.acquire_time.map(|time| time.0),
+        renewed: spec.renew_time.map(|time| time.0),
     }
 }
 

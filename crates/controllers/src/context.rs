@@ -3,7 +3,6 @@
 //! Owns the stores and their indexes. Must not hold anything that cannot be rebuilt from the cluster.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -34,9 +33,6 @@ pub(crate) const TASKS_BY_NODE: &str = "node";
 pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
 /// Tasks by the step they are in.
 pub(crate) const TASKS_BY_STEP: &str = "step";
-
-/// How often a long step says that its lock is still in use.
-const LOCK_TOUCH: Duration = Duration::from_mins(5);
 
 /// Copies of the kinds that passes read.
 #[derive(Clone)]
@@ -173,10 +169,12 @@ impl Context {
         providers: Providers,
         places: &Places,
     ) -> Self {
+        // A negative setting counts as none: the lock then shows the shortest lease there is.
+        let lock_lease = settings.lock_lease.try_into().unwrap_or_default();
         Self {
             stores: Stores::new(),
             nodes: Nodes::new(client.clone()),
-            locks: Locks::new(client.clone(), clock, &places.lock_namespace, LOCK_TOUCH),
+            locks: Locks::new(client.clone(), clock, &places.lock_namespace, lock_lease),
             ledger: LedgerStore::new(client.clone(), &places.namespace),
             events: Events::new(
                 client.clone(),

@@ -34,6 +34,10 @@ async fn perform_one(context: &Context, provider: &str, effect: &Effect) -> Resu
         Effect::GrantSlots { ledger, slots } => grant_slots(context, ledger, slots).await,
         Effect::EnsureTask(task) => ensure_task(context, task).await,
         Effect::AcquireLock(request) => acquire_lock(context, request).await,
+        Effect::RenewLock { node, operation } => {
+            context.locks.touch(node, operation).await?;
+            Ok(())
+        }
         Effect::EnsureReplacement(request) => {
             context
                 .provider(provider)?

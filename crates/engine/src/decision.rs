@@ -50,6 +50,13 @@ pub enum Effect {
     EnsureTask(Box<NodePatchTask>),
     /// Takes the node's lock for an operation.
     AcquireLock(LockRequest),
+    /// Says that a lock is still in use, if it is still this operation's.
+    RenewLock {
+        /// Name of the node.
+        node: String,
+        /// The operation that holds it.
+        operation: String,
+    },
     /// Creates the replacement, or adopts the one that its token already made.
     EnsureReplacement(ReplacementRequest),
     /// Marks the node unschedulable and records whose cordon it is.
@@ -83,6 +90,7 @@ impl Effect {
             Self::GrantSlots { .. } => "GrantSlots",
             Self::EnsureTask(_) => "EnsureTask",
             Self::AcquireLock(_) => "AcquireLock",
+            Self::RenewLock { .. } => "RenewLock",
             Self::EnsureReplacement(_) => "EnsureReplacement",
             Self::EnsureCordoned(_) => "EnsureCordoned",
             Self::EvictPod(_) => "EvictPod",

@@ -8,6 +8,7 @@
 mod arrive;
 mod draft;
 mod facts;
+mod keep;
 mod leave;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::decision::Decision;
 use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
 use draft::Draft;
+pub use keep::is_lock_due;
 
 /// Decides what one look at a task leads to.
 pub fn decide(
@@ -27,6 +29,9 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision<NodePatchTaskStatus> {
     let mut draft = Draft::new(snapshot, settings, now);
+    let Ok(()) = keep::keep_lock(&mut draft) else {
+        return draft.finish();
+    };
     match step_of(snapshot) {
         TaskStep::Lock => arrive::lock(&mut draft),
         TaskStep::Provision => arrive::provision(&mut draft),

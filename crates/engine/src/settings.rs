@@ -77,6 +77,15 @@ pub struct Settings {
     pub machine_poll: SignedDuration,
     /// How long a wait that a watch should end may go without a second look.
     pub resync: SignedDuration,
+    /// Lease duration that a node's lock shows. It is renewed after a third of it; it frees nothing.
+    pub lock_lease: SignedDuration,
+}
+
+impl Settings {
+    /// How old the last word of a lock's holder may become.
+    pub fn lock_renewal(&self) -> SignedDuration {
+        self.lock_lease / 3
+    }
 }
 
 impl Default for Settings {
@@ -86,6 +95,7 @@ impl Default for Settings {
             drain: DrainSettings::default(),
             machine_poll: SignedDuration::from_secs(5),
             resync: SignedDuration::from_mins(1),
+            lock_lease: SignedDuration::from_mins(15),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Owns the shape of what `observe` must bring. Must not hold anything that a test could not write
 //! down by hand. A snapshot is bounded: it grows with the work in flight, not with the cluster.
 
+use jiff::Timestamp;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 
 use crate::admit::Waiting;
@@ -41,6 +42,8 @@ pub struct LockView {
     pub holder: String,
     /// UID of the node it was taken for.
     pub node_uid: String,
+    /// When its holder last said that it is in use.
+    pub renewed: Option<Timestamp>,
 }
 
 /// What a task's decision sees. Each step asks for what it needs; the rest stays `NotAsked`.
@@ -64,7 +67,7 @@ pub struct TaskSnapshot {
     pub budgets: Vec<BudgetView>,
     /// What else is around those pods.
     pub around: Around,
-    /// Who holds the node's lock.
+    /// Who holds the node's lock; asked for at both ends, and now and then while the work lasts.
     pub lock: Observed<LockView>,
     /// Whether the ledger still has this task's slot.
     pub slot: Observed<()>,

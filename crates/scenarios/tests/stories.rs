@@ -4,19 +4,25 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use shipshape_scenarios::{Report, Scenario, play};
+use shipshape_scenarios::story::play_on;
+use shipshape_scenarios::{Report, Scenario, Stage, play};
+use shipshape_simulator::world::World;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-fn played(scenario: &Scenario, seed: u64) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+fn virtual_time() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .unwrap();
-    runtime.block_on(play(scenario, seed)).unwrap().report
+        .unwrap()
+}
+
+fn played(scenario: &Scenario, seed: u64) -> Report {
+    let played = virtual_time().block_on(play(scenario, seed));
+    played.unwrap().report
 }
 
 /// One test a file, named as the file is.
@@ -111,4 +117,43 @@ fn fifty_seeds_played_twice_give_fifty_pairs_of_equal_traces() {
         50,
         "a hash that ignores its trace is no proof"
     );
+}
+
+/// One node, whose replacement takes long to boot.
+const SLOW: &str = "
+name: slow
+world: { nodes: 1, boot: 19m }
+intents:
+  - apiVersion: shipshape.dev/v1alpha1
+    kind: NodePatchRun
+    metadata: { name: roll, namespace: default }
+    spec: { provider: { type: embedded } }
+expect: { rest: 20m, replaced: 1 }
+";
+
+#[test]
+fn lock_of_a_long_task_is_renewed_every_third_of_its_lease_and_not_after_its_end() {
+    let scenario = Scenario::parse("slow", SLOW).unwrap();
+    let (report, writes) = virtual_time().block_on(async {
+        let world = World::start(scenario.world.spec(1)).await.unwrap();
+        let stage = Stage::embedded(&world);
+        let report = play_on(&stage, &scenario).await.unwrap().report;
+        let mut requests = (stage.requests)(0).0;
+        requests.retain(|(_, request)| {
+            request.resource == "leases" && request.object.starts_with("shipshape-system/node-")
+        });
+        (report, requests)
+    });
+    assert!(report.is_as_expected(), "{report}");
+    let of = |verb| {
+        writes
+            .iter()
+            .filter(move |(_, request)| request.verb == verb)
+    };
+    let taken = of("create").next().unwrap().0;
+    let minutes: Vec<i64> = of("patch")
+        .map(|(at, _)| at.duration_since(taken).as_mins())
+        .collect();
+    assert_eq!(minutes, [5, 10, 15]);
+    assert_eq!((of("create").count(), of("delete").count()), (1, 1));
 }

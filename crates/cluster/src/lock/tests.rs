@@ -16,7 +16,7 @@ fn locks(fake: &Fake) -> Locks {
         fake.client(),
         Clock::starting_at(start()),
         "ops",
-        Duration::from_mins(5),
+        Duration::from_mins(15),
     )
 }
 

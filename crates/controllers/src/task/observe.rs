@@ -5,15 +5,16 @@
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::error::Error;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use shipshape_api::{NodePatchTask, TaskStep};
 use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Group, Machine, MachineId, MachineState, ProviderId, Token};
-use shipshape_engine::replace::step_of;
+use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, TaskSnapshot};
 use shipshape_engine::view::{BudgetView, NodeView, Observed, PodView};
 use shipshape_provider::Error as CloudError;
@@ -62,6 +63,9 @@ pub(super) async fn observe(
             snapshot.lock = look.lock().await;
         }
         TaskStep::Done | TaskStep::Failed => {}
+    }
+    if is_lock_due(&snapshot, &context.settings, context.clock.now()) {
+        snapshot.lock = look.lock().await;
     }
     Ok(Some(snapshot))
 }
@@ -179,7 +183,7 @@ impl Look<'_> {
                 Observed::Present(list.items.iter().map(PodView::of).collect())
             }
             Ok(_) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 
@@ -217,6 +221,7 @@ impl Look<'_> {
                 operation: holding.operation,
                 holder: holding.by,
                 node_uid: holding.node_uid,
+                renewed: holding.renewed,
             })
         }))
     }
@@ -243,14 +248,14 @@ impl Look<'_> {
     async fn machine_behind(&self, id: &ProviderId) -> Observed<Machine> {
         match self.context.provider(self.task.spec.provider_type()) {
             Ok(provider) => found(provider.resolve(id).await),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 
     async fn machine(&self, id: &MachineId) -> Observed<Machine> {
         match self.context.provider(self.task.spec.provider_type()) {
             Ok(provider) => found(provider.machine(id).await),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 
@@ -265,7 +270,7 @@ impl Look<'_> {
                     .find_replacement(&Token(record.token.clone()))
                     .await,
             ),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 
@@ -275,15 +280,15 @@ impl Look<'_> {
         };
         match self.context.provider(self.task.spec.provider_type()) {
             Ok(provider) => found(provider.group(id).await),
-            Err(error) => Observed::Unknown(error.to_string()),
+            Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 }
 
-fn answer<T, E: Display>(result: Result<Option<T>, E>) -> Observed<T> {
+fn answer<T, E: Error>(result: Result<Option<T>, E>) -> Observed<T> {
     match result {
         Ok(found) => found.into(),
-        Err(error) => Observed::Unknown(error.to_string()),
+        Err(error) => Observed::Unknown(in_full(&error)),
     }
 }
 
@@ -292,6 +297,6 @@ fn found<T>(result: Result<T, CloudError>) -> Observed<T> {
     match result {
         Ok(thing) => Observed::Present(thing),
         Err(CloudError::NotFound { .. }) => Observed::Absent,
-        Err(error) => Observed::Unknown(error.to_string()),
+        Err(error) => Observed::Unknown(in_full(&error)),
     }
 }

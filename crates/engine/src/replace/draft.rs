@@ -89,6 +89,7 @@ impl<'a> Draft<'a> {
     /// whichever comes first; past the deadline the task says that it is overdue.
     pub(super) fn wait(&mut self, reason: String, again: Option<SignedDuration>) {
         let look_again = again.unwrap_or(self.settings.resync);
+        let look_again = look_again.min(self.settings.lock_renewal());
         let mut wake = self.now.checked_add(look_again).ok();
         if let Some(deadline) = self.deadline() {
             if self.now < deadline {

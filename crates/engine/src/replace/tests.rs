@@ -1,5 +1,7 @@
 //! Tables for the replacement: what each step asks for, when it moves on, what stops it.
 
+mod lease;
+
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
@@ -60,6 +62,7 @@ fn lock(operation: &str) -> Observed<LockView> {
         operation: operation.to_owned(),
         holder: "ns/other".to_owned(),
         node_uid: "old-uid".to_owned(),
+        renewed: Some(start()),
     })
 }
 

@@ -85,6 +85,7 @@ fn settings(settings: &Settings, by: i32) -> Settings {
         },
         machine_poll: (settings.machine_poll / by).max(POLL_MIN),
         resync: settings.resync,
+        lock_lease: settings.lock_lease,
     }
 }
 

@@ -1,0 +1,66 @@
+//! Keeping the node's lock while the work lasts.
+//!
+//! Owns when the lock is looked at and renewed, and what its loss means. Must not take or free it:
+//! the first and the last step do.
+
+use jiff::Timestamp;
+use shipshape_api::conditions::LOCKED;
+use shipshape_api::node_patch_task::TaskStep;
+
+use super::draft::{Draft, Unclear};
+use super::facts::operation;
+use super::step_of;
+use crate::decision::Effect;
+use crate::settings::Settings;
+use crate::snapshot::TaskSnapshot;
+use crate::view::Observed;
+
+/// Whether the lock has been held so long that this pass must look after it. Most replacements end
+/// before, and never ask.
+pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp) -> bool {
+    let is_at_work = match step_of(snapshot) {
+        TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Cordon
+        | TaskStep::Drain
+        | TaskStep::Remove
+        | TaskStep::Forget => true,
+        TaskStep::Lock | TaskStep::Release | TaskStep::Done | TaskStep::Failed => false,
+    };
+    let status = snapshot.task.status.as_ref();
+    let locked = status
+        .into_iter()
+        .flat_map(|status| &status.conditions)
+        .find(|one| one.type_ == LOCKED);
+    is_at_work && locked.is_none_or(|one| is_old(one.last_transition_time.0, settings, now))
+}
+
+/// Renews a lock that is ours. Without it nothing more is done to the node, and the wait is decided
+/// on.
+pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
+    if !is_lock_due(draft.snapshot, draft.settings, draft.now) {
+        return Ok(());
+    }
+    let node = &draft.snapshot.task.spec.node_name;
+    let lost = match &draft.snapshot.lock {
+        Observed::Present(lock) if lock.operation == operation(draft) => {
+            let last = lock.renewed;
+            if last.is_none_or(|last| is_old(last, draft.settings, draft.now)) {
+                draft.effect(Effect::RenewLock {
+                    node: node.clone(),
+                    operation: operation(draft).to_owned(),
+                });
+            }
+            return Ok(());
+        }
+        Observed::NotAsked | Observed::Unknown(_) => return Ok(()),
+        Observed::Present(lock) => format!("node {node}, which {} has locked", lock.holder),
+        Observed::Absent => format!("the lock of node {node}, which somebody has removed"),
+    };
+    draft.wait(lost, None);
+    Err(Unclear)
+}
+
+fn is_old(last_word: Timestamp, settings: &Settings, now: Timestamp) -> bool {
+    now.duration_since(last_word) >= settings.lock_renewal()
+}

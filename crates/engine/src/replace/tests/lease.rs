@@ -1,0 +1,78 @@
+//! A lock is renewed while the work lasts, and nothing is done without it.
+
+use super::*;
+
+fn after(minutes: i64) -> Timestamp {
+    start() + SignedDuration::from_mins(minutes)
+}
+
+fn renewals(world: &TaskSnapshot, now: Timestamp) -> usize {
+    let effects = decide(world, &Settings::default(), now).effects;
+    effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::RenewLock { .. }))
+        .count()
+}
+
+const WORK: [TaskStep; 6] = [
+    TaskStep::Provision,
+    TaskStep::Join,
+    TaskStep::Cordon,
+    TaskStep::Drain,
+    TaskStep::Remove,
+    TaskStep::Forget,
+];
+
+#[test]
+fn a_young_lock_is_neither_looked_at_nor_renewed() {
+    for step in WORK {
+        let world = world_at(step);
+        assert!(
+            !is_lock_due(&world, &Settings::default(), after(4)),
+            "{step:?}"
+        );
+        assert_eq!(renewals(&world, after(4)), 0, "{step:?}");
+    }
+}
+
+#[test]
+fn a_lock_is_renewed_in_every_step_of_the_work_after_a_third_of_its_lease() {
+    for step in WORK {
+        let mut world = world_at(step);
+        world.lock = lock(OPERATION);
+        assert!(
+            is_lock_due(&world, &Settings::default(), after(5)),
+            "{step:?}"
+        );
+        assert_eq!(renewals(&world, after(5)), 1, "{step:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_was_renewed_lately_is_not_renewed_again() {
+    let mut world = world_at(TaskStep::Join);
+    world.lock = Observed::Present(LockView {
+        renewed: Some(after(10)),
+        ..lock(OPERATION).present().unwrap().clone()
+    });
+    assert_eq!(renewals(&world, after(14)), 0);
+    assert_eq!(renewals(&world, after(15)), 1);
+}
+
+#[test]
+fn nothing_is_done_to_a_node_whose_lock_is_lost_and_the_wait_says_why() {
+    for (found, words) in [
+        (lock("another"), "node old, which ns/other has locked"),
+        (
+            Observed::Absent,
+            "the lock of node old, which somebody has removed",
+        ),
+    ] {
+        let mut world = world_at(TaskStep::Remove);
+        world.lock = found;
+        let decision = decide(&world, &Settings::default(), after(6));
+        assert_eq!(decision.effects, []);
+        assert_eq!(decision.status.waiting_for.as_deref(), Some(words));
+        assert!(decision.wake.is_some());
+    }
+}
