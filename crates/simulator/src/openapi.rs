@@ -1,7 +1,8 @@
 //! OpenAPI v3: what `kubectl explain` reads and `kubectl apply` asks before it sends.
 //!
 //! Owns the index and the document of each group version, made from plain discovery and from the
-//! schemas. Pure. Must not serve anything. Called by the server for `/openapi/v3`. Strategic merge
+//! schemas, and a v2 document that names no kind. Pure. Must not serve anything. Called by the
+//! server for `/openapi/v3` and `/openapi/v2`. Strategic merge
 //! patches are left out of the documents on purpose: our schemas carry no merge keys, and kubectl
 //! then takes its own.
 
@@ -51,6 +52,23 @@ impl GroupVersion<'_> {
         let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
         hex.concat()
     }
+}
+
+/// The media type in which clients ask for version 2.
+pub const V2_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// The answer to `/openapi/v2` in that media type: swagger 2.0, title and version, and no kinds.
+/// kubectl checks a `List` against version 2 before it sends the items, skips kinds that the
+/// document does not name, and has each item checked by the server, as it does without a list.
+pub const V2_DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.35.0";
+
+/// The answer to `/openapi/v2` as JSON.
+pub fn v2_document() -> Value {
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "v1.35.0"},
+        "paths": {},
+    })
 }
 
 /// The answer to `/openapi/v3`.

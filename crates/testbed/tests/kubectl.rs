@@ -38,6 +38,10 @@ const POD_STATUS: &str = r#"{"status": {"phase": "Running", "conditions": [
 const NODE_STATUS: &str = r#"{"status": {"conditions": [
   {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "up",
    "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}"#;
+/// A budget that nobody has counted yet is answered with "come back in ten seconds", and kubectl does
+/// so ten times before it says a word.
+const BUDGET_STATUS: &str = r#"{"status": {"observedGeneration": 1, "disruptionsAllowed": 0,
+  "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}"#;
 const RUN_STATUS: &str = r#"{"status": {"total": 3, "completed": 1, "conditions": [
   {"type": "Accepted", "status": "True", "reason": "Supported", "message": "yes",
    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}"#;
@@ -70,6 +74,15 @@ const COMMANDS: &[&[&str]] = &[
         "--type=merge",
         "-p",
         NODE_STATUS,
+    ],
+    &[
+        "patch",
+        "pdb",
+        "web",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        BUDGET_STATUS,
     ],
     &[
         "patch",
@@ -130,6 +143,11 @@ struct World<'a> {
 }
 
 impl World<'_> {
+    /// Runs all commands, one after the other.
+    fn say_all(&self) -> Vec<String> {
+        COMMANDS.iter().map(|command| self.say(command)).collect()
+    }
+
     /// Runs kubectl and gives its code and everything it printed.
     fn say(&self, arguments: &[&str]) -> String {
         let arguments = arguments.iter().map(|word| match *word {
@@ -150,11 +168,16 @@ impl World<'_> {
     }
 }
 
-/// One document an object: kubectl checks a `List` against OpenAPI v2, which is not served.
+/// One document an object.
 fn documents(objects: &Value) -> String {
     let objects = objects.as_array().unwrap().iter();
     let documents: Vec<String> = objects.map(Value::to_string).collect();
     documents.join("\n---\n")
+}
+
+/// One document that holds all.
+fn list(objects: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }
 
 /// Without ages, times, uids, resource versions and the width of columns.
@@ -209,7 +232,7 @@ fn prepare(folder: &Path) {
     let crds = documents(&json!(shipshape_api::crds()));
     std::fs::write(folder.join("CRDS"), crds).unwrap();
     let objects: Value = serde_json::from_str(OBJECTS).unwrap();
-    std::fs::write(folder.join("OBJECTS"), documents(&objects)).unwrap();
+    std::fs::write(folder.join("OBJECTS"), list(&objects)).unwrap();
     for home in ["home-embedded", "home-real"] {
         std::fs::create_dir(folder.join(home)).unwrap();
     }
@@ -235,9 +258,16 @@ async fn kubectl_says_the_same_of_both_worlds() {
     };
     let left = world(embedded.as_path(), "home-embedded");
     let right = world(plane.kubeconfig(), "home-real");
+    // Each world waits in its own thread: most of the time goes to commands that must not succeed.
+    let (ones, others) = std::thread::scope(|scope| {
+        let (left, right) = (
+            scope.spawn(|| left.say_all()),
+            scope.spawn(|| right.say_all()),
+        );
+        (left.join().unwrap(), right.join().unwrap())
+    });
     let mut differing = Vec::new();
-    for command in COMMANDS {
-        let (one, other) = (left.say(command), right.say(command));
+    for (command, (one, other)) in COMMANDS.iter().zip(ones.iter().zip(&others)) {
         if one != other {
             let name = command.join(" ");
             differing.push(format!(

@@ -10,7 +10,7 @@ use super::{
     state::{Answer, Payload, State},
 };
 
-use crate::discovery;
+use crate::{discovery, openapi};
 
 const VERSION: &str = "v1.35.8";
 
@@ -27,6 +27,13 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
         ["api" | "apis"] if discovery::wants_aggregated(&info.accept) => {
             return Ok(documents::aggregated(state, parts == ["api"]));
         }
+        ["openapi", "v2"] if info.accept.contains(openapi::V2_CONTENT_TYPE) => {
+            return Ok(Answer {
+                payload: Payload::Typed(openapi::V2_CONTENT_TYPE, openapi::V2_DOCUMENT.into()),
+                ..Answer::json(200, "")
+            });
+        }
+        ["openapi", "v2"] => Some(openapi::v2_document()),
         ["openapi", "v3", below @ ..] => Some(documents::openapi(state, below)?),
         ["version"] => Some(version()),
         ["api"] => Some(json!({
