@@ -55,7 +55,9 @@ impl GroupVersion<'_> {
 }
 
 /// The media type in which clients ask for version 2.
-pub const V2_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub const V2_ACCEPT: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type in which they get it: a name with an `@` cannot be parsed as one.
+pub const V2_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The answer to `/openapi/v2` in that media type: swagger 2.0, title and version, and no kinds.
 /// kubectl checks a `List` against version 2 before it sends the items, skips kinds that the

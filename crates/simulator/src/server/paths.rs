@@ -27,7 +27,7 @@ pub(super) fn answer(state: &State, info: &RequestInfo) -> Outcome<Answer> {
         ["api" | "apis"] if discovery::wants_aggregated(&info.accept) => {
             return Ok(documents::aggregated(state, parts == ["api"]));
         }
-        ["openapi", "v2"] if info.accept.contains(openapi::V2_CONTENT_TYPE) => {
+        ["openapi", "v2"] if info.accept.contains(openapi::V2_ACCEPT) => {
             return Ok(Answer {
                 payload: Payload::Typed(openapi::V2_CONTENT_TYPE, openapi::V2_DOCUMENT.into()),
                 ..Answer::json(200, "")
