@@ -43,6 +43,12 @@ pub const TAG_REPLACES: &str = "shipshape.dev/replaces";
 pub const TAG_STATE: &str = "shipshape.dev/state";
 /// Cloud tag: idempotency key of the call that made the machine.
 pub const TAG_TOKEN: &str = "shipshape.dev/token";
+/// Cloud tag: hash of what that call asked for, so that a token with other words is noticed.
+pub const TAG_REQUEST: &str = "shipshape.dev/request";
+/// Cloud tag on a group: it is held while replacements come and go, and how.
+pub const TAG_HELD: &str = "shipshape.dev/held";
+/// Cloud tag on a group: its maximum before it was raised.
+pub const TAG_ORIGINAL_MAX: &str = "shipshape.dev/original-max";
 
 /// The ConfigMap in which slots are granted.
 pub const LEDGER_NAME: &str = "shipshape-ledger";

@@ -3,6 +3,8 @@
 //! Owns the promises of the `Provider` trait in executable form. Must not know any one cloud: a
 //! `Stage` sets the scene. Called from the tests of each provider, once per check on a fresh stage.
 
+pub mod faults;
+
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
@@ -48,11 +50,13 @@ pub enum Check {
     TagsAreFound,
     /// Protection is set and lifted.
     ProtectionIsShown,
+    /// Restoring groups leaves them as they were before the first replacement.
+    GroupsAreRestored,
 }
 
 impl Check {
     /// All promises.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Resolves,
         Self::TokenMakesOneMachine,
         Self::TokenKeepsItsWords,
@@ -62,6 +66,7 @@ impl Check {
         Self::ImageIsForNewMachines,
         Self::TagsAreFound,
         Self::ProtectionIsShown,
+        Self::GroupsAreRestored,
     ];
 
     /// Runs the check on a fresh stage.
@@ -76,6 +81,7 @@ impl Check {
             Self::ImageIsForNewMachines => image_is_for_new_machines(stage).await,
             Self::TagsAreFound => tags_are_found(stage).await,
             Self::ProtectionIsShown => protection_is_shown(stage).await,
+            Self::GroupsAreRestored => groups_are_restored(stage).await,
         }
     }
 }
@@ -290,4 +296,22 @@ async fn protection_is_shown(stage: &dyn Stage) -> Result<(), Breach> {
         same("protection", &machine.protected, &protected)?;
     }
     Ok(())
+}
+
+async fn groups_are_restored(stage: &dyn Stage) -> Result<(), Breach> {
+    let cloud = stage.provider();
+    let before = cloud.group(&stage.group()).await.map_err(told)?;
+    let request = request(stage, "restore").await?;
+    cloud.ensure_replacement(&request).await.map_err(told)?;
+    stage.settle().await;
+    cloud
+        .delete_machine(&request.replaces)
+        .await
+        .map_err(told)?;
+    stage.settle().await;
+    for _ in 0..2 {
+        cloud.restore_groups().await.map_err(told)?;
+    }
+    let after = cloud.group(&stage.group()).await.map_err(told)?;
+    same("the group", &after, &before)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Result of a provider call.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed provider call.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]

@@ -36,7 +36,8 @@ pub trait Provider: Send + Sync {
 
     /// Looks up the machine that an earlier call made under `token`, without creating one. Clouds
     /// list with a lag: `None` shortly after a call does not prove that the call had no effect, and
-    /// `ensure_replacement` with the same token is the safe way on.
+    /// `ensure_replacement` with the same token is the safe way on. A machine that is not yet a
+    /// member of its group is not found either, because that call has not ended.
     async fn find_replacement(&self, token: &Token) -> Result<Option<Machine>>;
 
     /// Creates the replacement, or returns the one that the token already made, even when that one
@@ -58,4 +59,11 @@ pub trait Provider: Send + Sync {
 
     /// Every machine that carries all of `tags` and is not yet gone.
     async fn machines_tagged(&self, tags: &BTreeMap<String, String>) -> Result<Vec<Machine>>;
+
+    /// Gives every group back what `ensure_replacement` changed about it, besides its machines: a
+    /// suspended process, a raised maximum. Called when no replacement is under way; a group that
+    /// was not changed is left alone. Clouds that change nothing need not do anything.
+    async fn restore_groups(&self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -2,8 +2,10 @@
 //!
 //! Owns the model behind a lock, its timers and its log. Must not know Kubernetes: what runs on a
 //! machine is played by `actors::machines`, which listens to `MachineEvent`s. Controllers reach it
-//! through `CloudHandle`, which is a `Provider`, or over loopback through `wire`.
+//! through `CloudHandle`, which is a `Provider`, or over loopback through `wire`, or through the
+//! services of a real cloud as `aws` plays them.
 
+pub mod aws;
 mod log;
 mod model;
 mod provider;
@@ -13,7 +15,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -26,10 +28,10 @@ use tokio::sync::{Notify, mpsc};
 pub use log::CallRecord;
 pub use model::MachineEvent;
 pub use provider::CloudHandle;
-pub use settings::{CloudSettings, CloudSpec, GroupSpec, MachineSize};
+pub use settings::{CloudSettings, CloudSpec, GroupSpec, MachineNames, MachineSize};
 
 use crate::seed::Seed;
-use model::{Model, unknown};
+use model::{Model, TemplateVersion, unknown};
 
 /// The cloud; clones share it.
 #[derive(Clone)]
@@ -70,6 +72,19 @@ pub struct MachineFacts {
     pub kubelet_version: Option<String>,
     /// Whether its software ever joins.
     pub joins: bool,
+}
+
+/// What has been done to a group besides launching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMarks {
+    /// Processes that are suspended.
+    pub suspended: BTreeSet<String>,
+    /// Tags of the group itself.
+    pub tags: BTreeMap<String, String>,
+    /// Most machines.
+    pub max: u32,
+    /// Machines asked for.
+    pub desired: u32,
 }
 
 /// The Node name of a machine.
@@ -161,8 +176,9 @@ impl Cloud {
     /// What a machine's software needs to know.
     pub fn facts(&self, id: &MachineId) -> Option<MachineFacts> {
         self.with(|state, _| {
-            let machine = state.model.machines.get(id)?.machine.clone();
-            let group = state.model.groups.get(machine.group.as_ref()?)?;
+            let record = state.model.machines.get(id)?;
+            let machine = record.machine.clone();
+            let group = state.model.groups.get(&record.home)?;
             Some(MachineFacts {
                 region: self.shared.region.clone(),
                 labels: group.spec.labels.clone(),
@@ -216,6 +232,33 @@ impl Cloud {
             group.desired = desired.clamp(group.spec.min, group.spec.max);
             Ok(())
         })
+    }
+
+    /// What is suspended of a group and how it is tagged, without lag and without a log entry.
+    pub fn group_marks(&self, id: &GroupId) -> Option<GroupMarks> {
+        self.with(|state, _| {
+            let group = state.model.groups.get(id)?;
+            Some(GroupMarks {
+                suspended: group.suspended.clone(),
+                tags: group.tags.clone(),
+                max: group.spec.max,
+                desired: group.desired,
+            })
+        })
+    }
+
+    /// Makes a group follow a version of its template: a number, `$Latest` or `$Default`.
+    pub fn set_template_version(&self, id: &GroupId, version: &str) {
+        let version = match version {
+            "$Latest" => TemplateVersion::Latest,
+            "$Default" => TemplateVersion::Default,
+            number => TemplateVersion::Number(number.parse().unwrap_or(1)),
+        };
+        self.disturb(|state, _| {
+            if let Some(group) = state.model.groups.get_mut(id) {
+                group.version = version;
+            }
+        });
     }
 
     /// A machine dies, and nobody asked for it.

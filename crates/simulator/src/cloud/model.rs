@@ -3,17 +3,23 @@
 //! Owns groups, machines and tokens. Must not wait, log or talk: `Cloud` does. Nothing here is
 //! async, so that each call is one step that no other call can split.
 
-use std::collections::{BTreeMap, VecDeque};
+mod members;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use shipshape_engine::machine::{
     Group, GroupId, ImageId, Machine, MachineId, MachineState, ProviderId, Token,
 };
+use shipshape_engine::naming::hex;
 use shipshape_provider::{Error, ReplacementRequest, Result};
 
-use super::settings::{CloudSettings, CloudSpec, GroupSpec};
+use super::settings::{CloudSettings, CloudSpec, GroupSpec, MachineNames};
 use crate::seed::Seed;
+
+/// Digits of an instance's id.
+const AWS_DIGITS: usize = 17;
 
 /// What happens to machines, for whoever plays what runs on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,21 +37,44 @@ pub(super) struct Model {
     pub(super) groups: BTreeMap<GroupId, GroupRecord>,
     pub(super) machines: BTreeMap<MachineId, MachineRecord>,
     pub(super) tokens: BTreeMap<Token, (ReplacementRequest, MachineId)>,
+    /// Tokens of wire calls: the words they came with and the machine they made.
+    pub(super) client_tokens: BTreeMap<String, (String, MachineId)>,
+    /// Tokens of new template versions and their numbers.
+    pub(super) version_tokens: BTreeMap<String, usize>,
     pub(super) events: VecDeque<MachineEvent>,
     pub(super) chance: Seed,
+    names: MachineNames,
+}
+
+/// Which version of its template a group launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TemplateVersion {
+    Latest,
+    Default,
+    Number(usize),
 }
 
 pub(super) struct GroupRecord {
     pub(super) spec: GroupSpec,
-    /// Images of the template's versions, oldest first; the last one is current.
+    /// Images of the template's versions, oldest first; they are numbered from 1.
     pub(super) templates: Vec<ImageId>,
+    /// The version that the group asks for.
+    pub(super) version: TemplateVersion,
+    /// The number of the template's default version.
+    pub(super) default_version: usize,
     pub(super) desired: u32,
+    /// Tags of the group itself.
+    pub(super) tags: BTreeMap<String, String>,
+    /// Processes that somebody has suspended.
+    pub(super) suspended: BTreeSet<String>,
     launched: u32,
     heal_at: Option<Timestamp>,
 }
 
 pub(super) struct MachineRecord {
     pub(super) machine: Machine,
+    /// The group whose template it was made from, whether or not it is a member.
+    pub(super) home: GroupId,
     /// Earlier views and when each began, for reads that lag.
     history: Vec<(Timestamp, Machine)>,
     /// When the state that is under way ends.
@@ -56,10 +85,21 @@ pub(super) struct MachineRecord {
 
 impl GroupRecord {
     pub(super) fn image(&self) -> ImageId {
-        self.templates
-            .last()
-            .cloned()
+        self.image_of(self.number_of(self.version))
             .unwrap_or_else(|| ImageId(self.spec.image.clone()))
+    }
+
+    /// The number behind a version's name.
+    pub(super) fn number_of(&self, version: TemplateVersion) -> usize {
+        match version {
+            TemplateVersion::Latest => self.templates.len(),
+            TemplateVersion::Default => self.default_version,
+            TemplateVersion::Number(number) => number,
+        }
+    }
+
+    pub(super) fn image_of(&self, number: usize) -> Option<ImageId> {
+        self.templates.get(number.checked_sub(1)?).cloned()
     }
 
     pub(super) fn view(&self) -> Group {
@@ -112,6 +152,9 @@ impl Model {
             groups: BTreeMap::new(),
             machines: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            client_tokens: BTreeMap::new(),
+            version_tokens: BTreeMap::new(),
+            names: spec.names,
             events: VecDeque::new(),
             chance,
         };
@@ -120,7 +163,11 @@ impl Model {
             let record = GroupRecord {
                 spec: group.clone(),
                 templates: vec![ImageId(group.image.clone())],
+                version: TemplateVersion::Latest,
+                default_version: 1,
                 desired: group.desired,
+                tags: BTreeMap::new(),
+                suspended: BTreeSet::new(),
                 launched: 0,
                 heal_at: None,
             };
@@ -164,10 +211,10 @@ impl Model {
         let boot = self.delay(boot);
         let record = self.groups.get_mut(group)?;
         record.launched += 1;
-        let id = MachineId(format!("{group}-{:03}", record.launched));
+        let (id, provider_id) = self.names.name(group, record.launched, zone);
         let machine = Machine {
             id: id.clone(),
-            provider_id: ProviderId(format!("embedded:///{zone}/{id}")),
+            provider_id,
             group: Some(group.clone()),
             zone: zone.to_owned(),
             image,
@@ -178,6 +225,7 @@ impl Model {
         let record = MachineRecord {
             history: vec![(now, machine.clone())],
             machine,
+            home: group.clone(),
             due: Some(later(now, boot)),
             ended_at: None,
             created: now,
@@ -380,6 +428,20 @@ impl Model {
             .filter(open)
             .min_by_key(|zone| (count(zone), (*zone).clone()));
         chosen.or(zones.first()).cloned()
+    }
+}
+
+impl MachineNames {
+    fn name(self, group: &GroupId, number: u32, zone: &str) -> (MachineId, ProviderId) {
+        let (id, cloud) = match self {
+            Self::Readable => (format!("{group}-{number:03}"), "embedded"),
+            Self::Aws => {
+                let digits = hex(&[group.as_str(), &number.to_string()], AWS_DIGITS);
+                (format!("i-{digits}"), "aws")
+            }
+        };
+        let provider_id = ProviderId(format!("{cloud}:///{zone}/{id}"));
+        (MachineId(id), provider_id)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns throttling, read lag and lost answers. Must not keep state of its own.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use shipshape_engine::machine::{
 };
 use shipshape_provider::{Error, Provider, ReplacementRequest, Result};
 
-use super::model::{MachineRecord, unknown};
+use super::model::{MachineRecord, TemplateVersion, unknown};
 use super::{CallRecord, Cloud, State};
 
 /// One caller's way to the cloud.
@@ -23,14 +24,14 @@ pub struct CloudHandle {
 
 /// A call's name and what it is about, for the log.
 #[derive(Clone, Copy)]
-struct Call<'a> {
-    name: &'static str,
-    machine: Option<&'a MachineId>,
-    token: Option<&'a Token>,
+pub(super) struct Call<'a> {
+    pub(super) name: &'static str,
+    pub(super) machine: Option<&'a MachineId>,
+    pub(super) token: Option<&'a Token>,
 }
 
 impl<'a> Call<'a> {
-    fn named(name: &'static str) -> Self {
+    pub(super) fn named(name: &'static str) -> Self {
         Self {
             name,
             machine: None,
@@ -66,29 +67,37 @@ impl CloudHandle {
         Self::new(self.cloud.clone(), caller)
     }
 
-    fn read<R>(
+    /// A read: metered, shown the past, logged. The wire forms bring errors of their own.
+    pub(super) fn read<R, E: From<Error> + Display>(
         &self,
         call: Call<'_>,
-        read: impl FnOnce(&State, Timestamp, Timestamp) -> Result<R>,
-    ) -> Result<R> {
+        read: impl FnOnce(&State, Timestamp, Timestamp) -> Result<R, E>,
+    ) -> Result<R, E> {
         self.cloud.with(|state, now| {
             let lagged = now
                 .checked_sub(state.model.settings.read_lag)
                 .unwrap_or(now);
-            let result = state.meter(now).and_then(|()| read(state, lagged, now));
+            let result = state
+                .meter(now)
+                .map_err(E::from)
+                .and_then(|()| read(state, lagged, now));
             state.note(&self.caller, call, now, outcome(&result));
             result
         })
     }
 
-    fn write<R>(
+    /// A change: metered, carried out, logged; then its answer may be lost.
+    pub(super) fn write<R, E: From<Error> + Display>(
         &self,
         call: Call<'_>,
-        change: impl FnOnce(&mut State, Timestamp) -> Result<R>,
+        change: impl FnOnce(&mut State, Timestamp) -> Result<R, E>,
         made: impl FnOnce(&R) -> Option<MachineId>,
-    ) -> Result<R> {
+    ) -> Result<R, E> {
         self.cloud.disturb(|state, now| {
-            let result = state.meter(now).and_then(|()| change(state, now));
+            let result = state
+                .meter(now)
+                .map_err(E::from)
+                .and_then(|()| change(state, now));
             let machine = result.as_ref().ok().and_then(made);
             let call = Call {
                 machine: machine.as_ref().or(call.machine),
@@ -97,10 +106,10 @@ impl CloudHandle {
             let percent = state.model.settings.lost_answers;
             if percent > 0 && result.is_ok() && state.model.chance.happens(percent) {
                 state.note(&self.caller, call, now, "ok (answer lost)".to_owned());
-                return Err(Error::NoAnswer {
+                return Err(E::from(Error::NoAnswer {
                     what: call.name.to_owned(),
                     message: "the connection was closed".to_owned(),
-                });
+                }));
             }
             state.note(&self.caller, call, now, outcome(&result));
             result
@@ -108,7 +117,7 @@ impl CloudHandle {
     }
 }
 
-fn outcome<R>(result: &Result<R>) -> String {
+fn outcome<R, E: Display>(result: &Result<R, E>) -> String {
     result
         .as_ref()
         .map_or_else(ToString::to_string, |_| "ok".to_owned())
@@ -154,7 +163,7 @@ impl State {
             .seen_at(at))
     }
 
-    fn is_forgotten(&self, record: &MachineRecord, now: Timestamp) -> bool {
+    pub(super) fn is_forgotten(&self, record: &MachineRecord, now: Timestamp) -> bool {
         record
             .ended_at
             .is_some_and(|ended| super::model::later(ended, self.model.settings.remember) <= now)
@@ -214,7 +223,7 @@ impl Provider for CloudHandle {
     }
 
     async fn set_group_image(&self, id: &GroupId, image: &ImageId) -> Result<()> {
-        let change = |state: &mut State, _| {
+        let change = |state: &mut State, _| -> Result<()> {
             let group = state
                 .model
                 .groups
@@ -222,6 +231,7 @@ impl Provider for CloudHandle {
                 .ok_or_else(|| unknown("group", id.as_str()))?;
             if group.image() != *image {
                 group.templates.push(image.clone());
+                group.version = TemplateVersion::Latest;
             }
             Ok(())
         };

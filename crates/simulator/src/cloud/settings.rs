@@ -16,8 +16,20 @@ pub struct CloudSpec {
     pub groups: Vec<GroupSpec>,
     /// Kubelet version of an image; images that are not named here get the version of the world.
     pub kubelet_versions: BTreeMap<String, String>,
+    /// How machines are named.
+    pub names: MachineNames,
     /// How the cloud behaves.
     pub settings: CloudSettings,
+}
+
+/// How machines are named, which is also how their kubelets name them to the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MachineNames {
+    /// `workers-001`, so that a person can follow a story.
+    #[default]
+    Readable,
+    /// `i-` and 17 hexadecimal digits, as the AWS wire form needs.
+    Aws,
 }
 
 /// One group at the start of a world.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use shipshape_engine::machine::{GroupId, MachineId, MachineState, Token};
+use shipshape_provider::contract::faults::{FaultCheck, FaultStage};
 use shipshape_provider::contract::{Check, Stage};
 use shipshape_provider::{Error, Provider, ReplacementRequest};
 
@@ -90,6 +91,70 @@ async fn the_embedded_cloud_keeps_the_contract() {
         let cloud = start(virtual_clock());
         let stage = Local {
             provider: cloud.handle("contract"),
+        };
+        check
+            .run(&stage)
+            .await
+            .unwrap_or_else(|breach| panic!("{check:?}: {breach}"));
+    }
+}
+
+struct Faulty {
+    local: Local<CloudHandle>,
+    cloud: Cloud,
+}
+
+#[async_trait]
+impl Stage for Faulty {
+    fn provider(&self) -> &dyn Provider {
+        self.local.provider()
+    }
+
+    fn group(&self) -> GroupId {
+        self.local.group()
+    }
+
+    fn running(&self) -> MachineId {
+        self.local.running()
+    }
+
+    async fn settle(&self) {
+        self.local.settle().await;
+    }
+}
+
+impl FaultStage for Faulty {
+    fn lose_answers(&self, all: bool) {
+        let percent = if all { 100 } else { 0 };
+        self.cloud
+            .adjust(|settings| settings.lost_answers = percent);
+    }
+
+    fn fill_zones(&self, full: bool) {
+        let zones = ["a", "b", "c"].map(str::to_owned);
+        let zones = full.then(|| zones.into()).unwrap_or_default();
+        self.cloud.adjust(|settings| settings.full_zones = zones);
+    }
+
+    fn limit_calls(&self, per_second: Option<u32>) {
+        self.cloud
+            .adjust(|settings| settings.calls_per_second = per_second);
+    }
+
+    fn made(&self) -> usize {
+        self.cloud.machines().len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_embedded_cloud_keeps_the_contract_while_it_misbehaves() {
+    for check in FaultCheck::ALL {
+        let cloud = start(virtual_clock());
+        let stage = Faulty {
+            local: Local {
+                provider: cloud.handle("contract"),
+            },
+            cloud,
         };
         check
             .run(&stage)
