@@ -18,7 +18,7 @@ enum Allowed {
 
 use Allowed::{Everything, Only};
 
-const ARROW: [(&str, Allowed); 11] = [
+const ARROW: [(&str, Allowed); 12] = [
     ("shipshape-api", Only(&[])),
     ("shipshape-engine", Only(&["shipshape-api"])),
     (
@@ -28,6 +28,15 @@ const ARROW: [(&str, Allowed); 11] = [
     (
         "shipshape-provider",
         Only(&["shipshape-api", "shipshape-engine"]),
+    ),
+    (
+        "shipshape-provider-aws",
+        Only(&[
+            "shipshape-api",
+            "shipshape-engine",
+            "shipshape-cluster",
+            "shipshape-provider",
+        ]),
     ),
     (
         "shipshape-controllers",
@@ -65,6 +74,7 @@ const ARROW: [(&str, Allowed); 11] = [
             "shipshape-engine",
             "shipshape-cluster",
             "shipshape-provider",
+            "shipshape-provider-aws",
             "shipshape-controllers",
             "shipshape-simulator",
             "shipshape-scenarios",
@@ -94,6 +104,17 @@ struct Package {
 struct Dependency {
     name: String,
     path: Option<String>,
+    /// `dev` for what only tests need.
+    kind: Option<String>,
+}
+
+impl Dependency {
+    /// The tests of a cloud play against the embedded one, which its users must not need.
+    fn is_stage_of(&self, package: &Package) -> bool {
+        package.name.starts_with("shipshape-provider-")
+            && self.name == "shipshape-simulator"
+            && self.kind.as_deref() == Some("dev")
+    }
 }
 
 /// Edges against the arrow, and runtimes in pure crates.
@@ -133,6 +154,7 @@ fn edges(package: &Package) -> Vec<Finding> {
         .dependencies
         .iter()
         .filter(|other| other.path.is_some() && !allowed.contains(&other.name.as_str()))
+        .filter(|other| !other.is_stage_of(package))
         .map(|other| {
             Finding::new(
                 &package.name,
@@ -158,6 +180,7 @@ mod tests {
         let dependency = Dependency {
             name: on.to_owned(),
             path: Some(String::new()),
+            kind: None,
         };
         Package {
             name: name.to_owned(),
