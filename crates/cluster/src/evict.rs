@@ -68,7 +68,7 @@ pub async fn evict(client: &Client, target: Target<'_>, mode: Mode) -> Result<Ev
         dry_run: mode == Mode::DryRun,
         field_manager: Some(FIELD_MANAGER.into()),
     };
-    let body = body(target);
+    let body = body(target, mode);
     let request = api.create_subresource::<_, Status>("eviction", target.name, &params, &body);
     let object = format!("Pod {}/{}", target.namespace, target.name);
     match call("evict", object, request).await {
@@ -77,7 +77,8 @@ pub async fn evict(client: &Client, target: Target<'_>, mode: Mode) -> Result<Ev
     }
 }
 
-fn body(target: Target<'_>) -> Body {
+/// The server wants a dry run to be said in both places, and refuses a body that differs.
+fn body(target: Target<'_>, mode: Mode) -> Body {
     Body {
         metadata: ObjectMeta {
             name: Some(target.name.into()),
@@ -89,6 +90,7 @@ fn body(target: Target<'_>) -> Body {
                 uid: Some(target.uid.into()),
                 resource_version: None,
             }),
+            dry_run: (mode == Mode::DryRun).then(|| vec!["All".to_owned()]),
             ..DeleteOptions::default()
         }),
     }

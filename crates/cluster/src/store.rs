@@ -22,8 +22,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use key::{Change, Key, Settings};
-use table::Table;
 pub use table::Terms;
+use table::{Entry, Table};
 pub use version::Version;
 
 /// How a store came to know our own write.
@@ -51,24 +51,25 @@ struct Expectation {
     until: Instant,
 }
 
-type Listener<K> = Arc<dyn Fn(Change<K>) + Send + Sync>;
+type Listener<V> = Arc<dyn Fn(Change<V>) + Send + Sync>;
 
-struct State<K> {
-    table: Table<K>,
+struct State<K, V> {
+    table: Table<V>,
     synced: bool,
     expected: BTreeMap<Key, Expectation>,
     trim: fn(&mut K),
-    source: Option<Source<K>>,
+    keep: fn(K) -> V,
+    source: Option<Source<V>>,
     catch_up_within: Duration,
 }
 
 /// Where live reads go, and who hears of what they bring.
-struct Source<K> {
+struct Source<V> {
     client: Client,
-    on_change: Listener<K>,
+    on_change: Listener<V>,
 }
 
-impl<K> Clone for Source<K> {
+impl<V> Clone for Source<V> {
     fn clone(&self) -> Self {
         Self {
             client: self.client.clone(),
@@ -77,24 +78,25 @@ impl<K> Clone for Source<K> {
     }
 }
 
-struct Shared<K> {
-    state: Mutex<State<K>>,
+struct Shared<K, V> {
+    state: Mutex<State<K, V>>,
     changed: Notify,
 }
 
 /// One event of the history.
-enum Step<K> {
-    Apply(K),
-    Delete(K),
+enum Step<V> {
+    Apply(Entry<V>),
+    Delete(Entry<V>),
     Mark,
 }
 
-/// A handle on the copy; clones share it.
-pub struct Store<K> {
-    shared: Arc<Shared<K>>,
+/// A handle on the copy; clones share it. Of each object of kind `K` it keeps a `V`: the object
+/// itself, or the little that somebody reads of it.
+pub struct Store<K, V = K> {
+    shared: Arc<Shared<K, V>>,
 }
 
-impl<K> Clone for Store<K> {
+impl<K, V> Clone for Store<K, V> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -109,13 +111,22 @@ impl<K: Resource> Default for Store<K> {
 }
 
 impl<K: Resource> Store<K> {
-    /// An empty copy that nobody keeps up yet.
+    /// An empty copy of whole objects that nobody keeps up yet.
     pub fn new() -> Self {
+        Self::keeping(|object| object)
+    }
+}
+
+impl<K: Resource, V> Store<K, V> {
+    /// An empty copy that holds of each object what `keep` makes of it. The object itself is dropped
+    /// page by page as it arrives, so that a large kind costs what is kept and no more.
+    pub fn keeping(keep: fn(K) -> V) -> Self {
         let state = State {
             table: Table::default(),
             synced: false,
             expected: BTreeMap::new(),
             trim: |_| (),
+            keep,
             source: None,
             catch_up_within: Settings::default().catch_up_within,
         };
@@ -128,7 +139,7 @@ impl<K: Resource> Store<K> {
     }
 
     /// Lets objects be found by terms of their own, at a cost that does not grow with the cluster.
-    pub fn with_index(self, name: &'static str, terms: Terms<K>) -> Self {
+    pub fn with_index(self, name: &'static str, terms: Terms<V>) -> Self {
         self.state().table.add_index(name, terms);
         self
     }
@@ -140,12 +151,12 @@ impl<K: Resource> Store<K> {
     }
 
     /// One object.
-    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+    pub fn get(&self, key: &Key) -> Option<Arc<V>> {
         self.state().table.get(key)
     }
 
     /// All objects, in the order of their keys.
-    pub fn list(&self) -> Vec<Arc<K>> {
+    pub fn list(&self) -> Vec<Arc<V>> {
         self.state().table.list()
     }
 
@@ -160,7 +171,7 @@ impl<K: Resource> Store<K> {
     }
 
     /// The objects that name `term` in the index, in the order of their keys.
-    pub fn by_index(&self, index: &'static str, term: &str) -> Vec<Arc<K>> {
+    pub fn by_index(&self, index: &'static str, term: &str) -> Vec<Arc<V>> {
         let found = self.state().table.by_index(index, term);
         debug_assert!(found.is_some(), "no index {index}");
         found.unwrap_or_default()
@@ -204,10 +215,7 @@ impl<K: Resource> Store<K> {
         let Expectation { version, until } = state.expected.get(key)?;
         let (version, until) = (version.clone(), *until);
         if let Some(version) = &version {
-            let held = state
-                .table
-                .get(key)
-                .and_then(|object| table::version_of(object.as_ref()));
+            let held = state.table.version_of(key);
             if state.table.has_seen(version) || held.is_some_and(|held| held >= *version) {
                 state.expected.remove(key);
                 return None;
@@ -216,32 +224,36 @@ impl<K: Resource> Store<K> {
         Some(Expectation { version, until })
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, State<K, V>> {
         self.shared
             .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn trim(&self, mut object: K) -> K {
+    /// What is kept of an object.
+    fn entry(&self, mut object: K) -> Entry<V> {
         object.meta_mut().managed_fields = None;
-        let trim = self.state().trim;
+        let (trim, keep) = {
+            let state = self.state();
+            (state.trim, state.keep)
+        };
         trim(&mut object);
-        object
+        Entry::of(object, keep)
     }
 
-    fn apply(&self, object: K) {
-        let change = self.state().table.apply(object);
+    fn apply(&self, entry: Entry<V>) {
+        let change = self.state().table.apply(entry);
         self.tell(change);
     }
 
     /// Takes in one event of the history, which is then known up to `version`.
-    fn step(&self, step: Step<K>, version: &str) {
+    fn step(&self, step: Step<V>, version: &str) {
         let (key, change) = {
             let table = &mut self.state().table;
             let (key, change) = match step {
-                Step::Apply(object) => (Some(Key::of(&object)), table.apply(object)),
-                Step::Delete(last) => (Some(Key::of(&last)), table.delete(&last)),
+                Step::Apply(entry) => (Some(entry.key.clone()), table.apply(entry)),
+                Step::Delete(last) => (Some(last.key.clone()), table.delete(&last)),
                 Step::Mark => (None, None),
             };
             table.advance(version);
@@ -254,17 +266,17 @@ impl<K: Resource> Store<K> {
         self.tell(change);
     }
 
-    fn replace(&self, objects: Vec<K>, version: &str) {
+    fn replace(&self, entries: Vec<Entry<V>>, version: &str) {
         let changes = {
             let mut state = self.state();
             state.synced = true;
-            state.table.replace(objects, version)
+            state.table.replace(entries, version)
         };
         self.tell(changes);
     }
 
     /// Handlers run outside the lock, so that they may read the store.
-    fn tell(&self, changes: impl IntoIterator<Item = Change<K>>) {
+    fn tell(&self, changes: impl IntoIterator<Item = Change<V>>) {
         let listener = self
             .state()
             .source

@@ -4,19 +4,23 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
-use shipshape_cluster::{Clock, Store};
+use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::settings::Settings;
+use shipshape_engine::view::{AttachmentView, PodView};
 use shipshape_provider::Provider;
 
 use crate::error::PassError;
+use crate::evictions::Evictions;
 use crate::operator::{Places, Providers};
 
 /// Pods by the node they are bound to.
@@ -25,6 +29,10 @@ pub(crate) const PODS_BY_NODE: &str = "node";
 pub(crate) const NODES_BY_PROVIDER_ID: &str = "provider id";
 /// Budgets by namespace.
 pub(crate) const BUDGETS_BY_NAMESPACE: &str = "namespace";
+/// Claims by the volume that they are bound to.
+pub(crate) const CLAIMS_BY_VOLUME: &str = "volume";
+/// Attachments by the node that they are on.
+pub(crate) const ATTACHMENTS_BY_NODE: &str = "node";
 /// Tasks by the UID of their run, and by that and how they stand.
 pub(crate) const TASKS_BY_RUN: &str = "run";
 /// Tasks by the name of the node they are about.
@@ -40,8 +48,12 @@ pub(crate) struct Stores {
     pub(crate) runs: Store<NodePatchRun>,
     pub(crate) tasks: Store<NodePatchTask>,
     pub(crate) nodes: Store<Node>,
-    pub(crate) pods: Store<Pod>,
+    pub(crate) pods: Store<Pod, PodView>,
     pub(crate) budgets: Store<PodDisruptionBudget>,
+    pub(crate) claims: Store<PersistentVolumeClaim, Claim>,
+    pub(crate) attachments: Store<VolumeAttachment, AttachmentView>,
+    /// Of a DaemonSet only that it exists.
+    pub(crate) daemon_sets: Store<DaemonSet, ()>,
 }
 
 impl Stores {
@@ -72,21 +84,48 @@ impl Stores {
                         .collect()
                 },
             ),
-            pods: Store::new()
-                .with_trim(trim_pod)
-                .with_index(PODS_BY_NODE, |pod: &Pod| {
-                    pod.spec
-                        .as_ref()
-                        .and_then(|spec| spec.node_name.clone())
-                        .into_iter()
-                        .collect()
-                }),
+            pods: Store::keeping(|pod: Pod| PodView::of(&pod))
+                .with_index(PODS_BY_NODE, |pod: &PodView| some(&pod.node)),
             budgets: Store::new()
                 .with_index(BUDGETS_BY_NAMESPACE, |budget: &PodDisruptionBudget| {
                     budget.metadata.namespace.iter().cloned().collect()
                 }),
+            claims: Store::keeping(Claim::of)
+                .with_index(CLAIMS_BY_VOLUME, |claim: &Claim| some(&claim.volume)),
+            attachments: Store::keeping(|one: VolumeAttachment| AttachmentView::of(&one))
+                .with_index(ATTACHMENTS_BY_NODE, |one: &AttachmentView| some(&one.node)),
+            daemon_sets: Store::keeping(|_| ()),
         }
     }
+}
+
+/// What a drain reads of a claim.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) key: Key,
+    /// Name of the volume that it is bound to, or the empty string.
+    pub(crate) volume: String,
+}
+
+impl Claim {
+    fn of(claim: PersistentVolumeClaim) -> Self {
+        Self {
+            key: Key::of(&claim),
+            volume: claim
+                .spec
+                .and_then(|spec| spec.volume_name)
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// The index term, unless it is empty.
+fn some(term: &str) -> Vec<String> {
+    Some(term)
+        .filter(|term| !term.is_empty())
+        .map(str::to_owned)
+        .into_iter()
+        .collect()
 }
 
 /// How a task stands, as far as its run counts.
@@ -127,19 +166,6 @@ fn step_term(task: &NodePatchTask) -> String {
     format!("{:?}", step.unwrap_or_default())
 }
 
-/// Drops what no decision reads: most of a pod's bytes are its containers.
-fn trim_pod(pod: &mut Pod) {
-    if let Some(spec) = &mut pod.spec {
-        spec.containers.clear();
-        spec.init_containers = None;
-        spec.affinity = None;
-    }
-    if let Some(status) = &mut pod.status {
-        status.container_statuses = None;
-        status.init_container_statuses = None;
-    }
-}
-
 /// Drops what no decision reads: most of a node's bytes are its images.
 fn trim_node(node: &mut Node) {
     if let Some(status) = &mut node.status {
@@ -158,6 +184,7 @@ pub(crate) struct Context {
     pub(crate) locks: Locks,
     pub(crate) ledger: LedgerStore,
     pub(crate) events: Events,
+    pub(crate) evictions: Evictions,
     providers: Providers,
 }
 
@@ -181,6 +208,7 @@ impl Context {
                 clock,
                 events::Settings::new(&places.identity),
             ),
+            evictions: Evictions::default(),
             providers,
             settings,
             clock,

@@ -4,7 +4,9 @@
 //! and must not keep state that a restart would lose. Entry: [`Operator`].
 
 mod context;
+mod drain;
 mod error;
+mod evictions;
 mod operator;
 mod perform;
 mod report;

@@ -6,15 +6,19 @@
 use kube::Api;
 use kube::api::PostParams;
 use shipshape_api::{NodePatchTask, names};
-use shipshape_cluster::evict::{self, Mode, Target};
+use shipshape_cluster::error::in_full;
+use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::lock::Claim;
 use shipshape_cluster::node::Live;
-use shipshape_cluster::{Error, ErrorClass};
+use shipshape_cluster::{Error, ErrorClass, Key};
 use shipshape_engine::decision::{Effect, LockRequest, NodeTarget, PodTarget};
+use shipshape_engine::drain::{Refusal, payer};
 use shipshape_engine::ledger::{Ledger, Slot};
 
 use crate::context::Context;
+use crate::drain;
 use crate::error::PassError;
+use crate::evictions::{Grant, Refusing};
 
 /// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
 pub(crate) async fn perform(
@@ -137,19 +141,58 @@ async fn cordon(context: &Context, target: &NodeTarget) -> Result<(), PassError>
     Ok(())
 }
 
-/// A refusal is not an error: the budget's next change wakes the drain.
+/// A refusal is not an error: the budget's next change wakes the drain. What has changed since the
+/// decision is looked at once more, so that two drains do not spend the same room.
 async fn evict_pod(context: &Context, target: &PodTarget) -> Result<(), PassError> {
+    let key = Key::new(&target.namespace, &target.name);
+    let stored = context.stores.pods.get(&key);
+    let Some(pod) = stored.filter(|pod| pod.uid == target.uid && !pod.terminating) else {
+        return Ok(());
+    };
+    let (evictions, now) = (&context.evictions, context.clock.now());
+    let budgets = drain::budgets(context, [pod.as_ref()]);
+    // What is in the way is named by the next look.
+    let Ok(payer) = payer(&pod, &budgets) else {
+        return Ok(());
+    };
+    if evictions.take(target, payer, now) == Grant::NoRoom {
+        return Ok(());
+    }
     let pod = Target {
         namespace: &target.namespace,
         name: &target.name,
         uid: &target.uid,
     };
-    let outcome = evict::evict(&context.client, pod, Mode::Real).await?;
-    tracing::debug!(
-        namespace = target.namespace,
-        pod = target.name,
-        ?outcome,
-        "evict"
-    );
+    let outcome = evict::evict(&context.client, pod, Mode::Real).await;
+    tracing::debug!(pod = %key, ?outcome, "evict");
+    match outcome {
+        Ok(Eviction::Accepted) => {}
+        Ok(Eviction::Gone | Eviction::NamespaceTerminating) => evictions.give_back(&target.uid),
+        Ok(refused) => {
+            if let Some(why) = refusing(refused) {
+                evictions.refused(target, why, now);
+            }
+        }
+        // One pod that cannot be evicted must not hold up the others.
+        Err(error) if matches!(error.class(), ErrorClass::Denied | ErrorClass::Invalid) => {
+            let refusal = Refusal {
+                budgets: Vec::new(),
+                message: in_full(&error),
+            };
+            evictions.refused(target, Refusing::Other(refusal), now);
+        }
+        // Nobody knows whether the server acted: what was taken stays taken for a while.
+        Err(error) => return Err(error.into()),
+    }
     Ok(())
+}
+
+/// What a refusal says about the pod.
+pub(crate) fn refusing(outcome: Eviction) -> Option<Refusing> {
+    let (budgets, message) = match outcome {
+        Eviction::Blocked { budgets, message } => (budgets, message),
+        Eviction::Refused { message } => (Vec::new(), message),
+        Eviction::Accepted | Eviction::Gone | Eviction::NamespaceTerminating => return None,
+    };
+    Some(Refusing::Budget(Refusal { budgets, message }))
 }

@@ -3,6 +3,7 @@
 //! Owns the four calls of a pass. Must not touch nodes: its only effects are slots and tasks.
 
 mod observe;
+mod preflight;
 
 use jiff::Timestamp;
 use shipshape_cluster::Key;
@@ -32,6 +33,12 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     let Some(snapshot) = observe::observe(context, key).await? else {
         return Ok(None);
     };
+    if let Some(told) = preflight::look(context, &snapshot).await {
+        let notices = [told.notice];
+        let runs = &context.stores.runs;
+        report(context, runs, &snapshot.run, &told.status, &notices).await?;
+        return Ok(Some(context.clock.now()));
+    }
     let decision = decide(&snapshot, &context.settings, context.clock.now());
     let provider = &snapshot.run.spec.provider.r#type;
     let acted = perform(context, provider, &decision.effects).await;

@@ -5,14 +5,19 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use shipshape_api::{NodePatchTask, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
+use shipshape_engine::drain::is_guarded;
+use shipshape_engine::view::{BudgetView, PodView};
 
 use crate::context::{Context, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_STEP, standing_of};
+use crate::drain;
+use crate::evictions::Evictions;
 
 /// The queues of all controllers.
 #[derive(Clone)]
@@ -25,6 +30,7 @@ pub(crate) struct Queues {
 pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
     let stores = &context.stores;
     let client = || context.client.clone();
+    context.evictions.wake_through(queues.tasks.clone());
     vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
             let runs = queues.runs.clone();
@@ -44,14 +50,30 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
             }),
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (tasks, queue) = (stores.tasks.clone(), queues.tasks.clone());
-            move |change| wake_for_pod(&tasks, &queue, change.object())
+            let evictions = context.evictions.clone();
+            move |change| {
+                note_leaving(&evictions, &change);
+                wake_for_pod(&tasks, &queue, change.object());
+            }
         }),
         stores
             .budgets
             .start(Api::all(client()), Settings::default(), {
-                let (tasks, queue) = (stores.tasks.clone(), queues.tasks.clone());
-                move |_| wake_all(&queue, tasks.by_index(TASKS_BY_STEP, "Drain"))
+                let (context, queue) = (context.clone(), queues.tasks.clone());
+                move |change| wake_for_budget(&context, &queue, &change)
             }),
+        stores
+            .claims
+            .start(Api::all(client()), Settings::default(), |_| ()),
+        stores
+            .attachments
+            .start(Api::all(client()), Settings::default(), {
+                let (tasks, queue) = (stores.tasks.clone(), queues.tasks.clone());
+                move |change| wake_drain(&tasks, &queue, &change.object().node)
+            }),
+        stores
+            .daemon_sets
+            .start(Api::all(client()), Settings::default(), |_| ()),
     ]
 }
 
@@ -63,6 +85,9 @@ pub(crate) async fn synced(context: &Context) {
     stores.nodes.synced().await;
     stores.pods.synced().await;
     stores.budgets.synced().await;
+    stores.claims.synced().await;
+    stores.attachments.synced().await;
+    stores.daemon_sets.synced().await;
 }
 
 /// A task wakes itself, and its run when it comes, goes or ends.
@@ -96,11 +121,24 @@ fn wake_for_node(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &Node) 
     }
 }
 
-/// Only a drain waits for pods.
-fn wake_for_pod(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, pod: &Pod) {
-    let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else {
-        return;
+/// A pod that leaves, or whose name another has taken, settles what was asked of it.
+fn note_leaving(evictions: &Evictions, change: &Change<PodView>) {
+    let gone = match change {
+        Change::Applied { new, .. } if new.terminating => Some(new),
+        Change::Applied { old, new } => old.as_ref().filter(|old| old.uid != new.uid),
+        Change::Deleted { old } => Some(old),
     };
+    if let Some(pod) = gone {
+        evictions.saw_leaving(&pod.uid);
+    }
+}
+
+/// Only a drain waits for pods.
+fn wake_for_pod(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, pod: &PodView) {
+    wake_drain(tasks, queue, &pod.node);
+}
+
+fn wake_drain(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &str) {
     let mut waiting = tasks.by_index(TASKS_BY_NODE, node);
     waiting.retain(|task| {
         task.status
@@ -108,6 +146,34 @@ fn wake_for_pod(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, pod: &Pod) {
             .is_some_and(|status| status.step_name() == TaskStep::Drain)
     });
     wake_all(queue, waiting);
+}
+
+/// A budget that may let more pods go wakes the tasks that wait for it; one that guards other pods
+/// than before wakes those whose pods it guards now. A budget that only lost room wakes nobody.
+fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDisruptionBudget>) {
+    let key = Key::of(change.object().as_ref());
+    let (old, new) = match change {
+        Change::Deleted { .. } => {
+            context.evictions.lost_budget(&key);
+            return context.evictions.wake(&key);
+        }
+        Change::Applied { old, new } => (old.as_deref(), new.as_ref()),
+    };
+    context.evictions.saw_budget(new);
+    let view = BudgetView::of(new);
+    let has_new_rules = old.is_none_or(|old| old.spec != new.spec);
+    if has_new_rules || view.allowed > 0 || view.is_satisfied() {
+        context.evictions.wake(&key);
+    }
+    if has_new_rules {
+        let draining = context.stores.tasks.by_index(TASKS_BY_STEP, "Drain");
+        let newly_guarded = draining.into_iter().filter(|task| {
+            let pods = drain::pods_as_stored(context, &task.spec.node_name);
+            pods.iter()
+                .any(|pod| is_guarded(pod, &view).unwrap_or(true))
+        });
+        wake_all(queue, newly_guarded.collect());
+    }
 }
 
 fn wake_all(queue: &Queue<Key>, tasks: Vec<Arc<NodePatchTask>>) {

@@ -320,15 +320,9 @@ impl<'a> Judge<'a> {
 
     /// The budget that pays for the pod, if one has to.
     fn charged(&self, pod: &PodView) -> Result<Option<&'a BudgetView>, Block> {
-        if pod.pending {
-            return Ok(None);
-        }
-        let Some(budget) = guard(pod, self.scene.budgets)? else {
+        let Some(budget) = payer(pod, self.scene.budgets)? else {
             return Ok(None);
         };
-        if !pod.ready && (budget.spares_unhealthy || budget.is_satisfied()) {
-            return Ok(None);
-        }
         let left = self
             .room
             .get(&(budget.namespace.as_str(), budget.name.as_str()));
@@ -337,6 +331,21 @@ impl<'a> Judge<'a> {
         }
         Err(closed(budget))
     }
+}
+
+/// The budget that an eviction of the pod is charged to, as the API server sees it: none guards a pod
+/// that has not begun to run, and one that is not healthy may be spared.
+pub fn payer<'a>(
+    pod: &PodView,
+    budgets: impl IntoIterator<Item = &'a BudgetView>,
+) -> Result<Option<&'a BudgetView>, Block> {
+    if pod.pending {
+        return Ok(None);
+    }
+    let guard = guard(pod, budgets)?;
+    let is_charged =
+        |budget: &&BudgetView| pod.ready || !(budget.spares_unhealthy || budget.is_satisfied());
+    Ok(guard.filter(is_charged))
 }
 
 /// A budget without room, in words.

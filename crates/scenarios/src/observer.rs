@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::{Api, ResourceExt};
 use shipshape_api::{NodePatchRun, NodePatchTask, names};
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Store};
-use shipshape_engine::view::{NodeView, PodView};
+use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use tokio::sync::Notify;
 
 use crate::stage::{OPERATOR, Stage};
@@ -58,6 +59,7 @@ impl Observer {
         }));
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
+        let attachments = Store::new();
         let runs_changed = Arc::new(Notify::new());
         let client = stage.client(OBSERVER);
         let following = vec![
@@ -68,6 +70,12 @@ impl Observer {
             pods.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
                 move |change: Change<Pod>| see(&stage, &seen, pod_fact(&change))
+            }),
+            attachments.start(Api::all(client.clone()), Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                move |change: Change<VolumeAttachment>| {
+                    see(&stage, &seen, attachment_fact(&change));
+                }
             }),
             tasks.start(Api::all(client.clone()), Settings::default(), {
                 let (clock, seen) = (stage.clock, Arc::clone(&seen));
@@ -91,6 +99,7 @@ impl Observer {
         };
         observer.nodes.synced().await;
         pods.synced().await;
+        attachments.synced().await;
         observer.tasks.synced().await;
         observer.runs.synced().await;
         observer
@@ -170,6 +179,18 @@ fn node_fact(change: &Change<Node>) -> Fact {
     match change {
         Change::Applied { new, .. } => Fact::Node(NodeView::of(new)),
         Change::Deleted { old } => Fact::NodeGone(NodeView::of(old).name),
+    }
+}
+
+fn attachment_fact(change: &Change<VolumeAttachment>) -> Fact {
+    let name = change.object().name_any();
+    match change {
+        Change::Applied { new, .. } => Fact::Attached {
+            name,
+            node: new.spec.node_name.clone(),
+            volume: AttachmentView::of(new).volume,
+        },
+        Change::Deleted { .. } => Fact::Detached(name),
     }
 }
 

@@ -47,6 +47,9 @@ pub struct Scenario {
     /// What it shows, for people.
     #[serde(default)]
     pub description: String,
+    /// Whether a real control plane lacks what the scenario needs.
+    #[serde(default)]
+    pub embedded_only: bool,
     /// The cluster at the start.
     #[serde(default)]
     pub world: WorldSection,
@@ -102,6 +105,8 @@ pub enum Action {
     FullZones(Vec<String>),
     /// Somebody creates an object.
     Create(Value),
+    /// Somebody changes an object, by a merge patch that names it by apiVersion, kind and metadata.
+    Patch(Value),
     /// Somebody deletes an object, given by apiVersion, kind and metadata.
     Delete(Value),
 }
@@ -122,6 +127,8 @@ pub struct Expectations {
     pub failed: Option<usize>,
     /// How often one pod may have been moved.
     pub max_moves: Option<usize>,
+    /// How many evictions a budget may have refused.
+    pub max_refused: Option<usize>,
 }
 
 impl Default for Expectations {
@@ -133,6 +140,7 @@ impl Default for Expectations {
             replaced: None,
             failed: None,
             max_moves: None,
+            max_refused: None,
         }
     }
 }

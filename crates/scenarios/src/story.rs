@@ -362,15 +362,13 @@ fn unmet(expect: &Expectations, report: &Report) -> Vec<String> {
     };
     compare("replaced", expect.replaced, report.nodes.replaced);
     compare("failed", expect.failed, report.nodes.failed);
-    if let Some(most) = expect
-        .max_moves
-        .filter(|most| report.pods.max_moves > *most)
-    {
-        unmet.push(format!(
-            "maxMoves is {}, expected at most {most}",
-            report.pods.max_moves
-        ));
-    }
+    let mut limit = |what: &str, most: Option<usize>, is: usize| {
+        if let Some(most) = most.filter(|most| is > *most) {
+            unmet.push(format!("{what} is {is}, expected at most {most}"));
+        }
+    };
+    limit("maxMoves", expect.max_moves, report.pods.max_moves);
+    limit("maxRefused", expect.max_refused, report.evictions.refused);
     unmet
 }
 

@@ -29,6 +29,17 @@ pub enum Fact {
     Pod(PodView),
     /// A pod is gone, by UID.
     PodGone(String),
+    /// A volume is attached to a node.
+    Attached {
+        /// Name of the attachment.
+        name: String,
+        /// The node.
+        node: String,
+        /// The volume.
+        volume: String,
+    },
+    /// An attachment is gone, by name.
+    Detached(String),
     /// The operator asked the API for something.
     Request(Request),
     /// The operator asked the cloud for something, and it took place.
@@ -86,6 +97,8 @@ pub struct Promises {
 #[derive(Debug, Default)]
 pub struct Witness {
     promises: Promises,
+    /// Volumes by node, with the name of each attachment.
+    attached: BTreeMap<String, (String, String)>,
     nodes: BTreeMap<String, NodeView>,
     pods: BTreeMap<String, PodView>,
     /// Nodes that others had cordoned.
@@ -139,6 +152,12 @@ impl Witness {
             }
             Fact::PodGone(uid) => {
                 self.pods.remove(&uid);
+            }
+            Fact::Attached { name, node, volume } => {
+                self.attached.insert(name, (node, volume));
+            }
+            Fact::Detached(name) => {
+                self.attached.remove(&name);
             }
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),

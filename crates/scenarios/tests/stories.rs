@@ -42,6 +42,7 @@ macro_rules! stories {
 }
 
 stories! {
+    bare_pod: "bare-pod.yaml",
     cloud_read_lag: "cloud-read-lag.yaml",
     foreign_cordon: "foreign-cordon.yaml",
     full_zone: "full-zone.yaml",
@@ -51,8 +52,11 @@ stories! {
     one_per_zone: "one-per-zone.yaml",
     operator_crash: "operator-crash.yaml",
     replace_three_zones: "replace-three-zones.yaml",
+    stuck_terminating: "stuck-terminating.yaml",
     tight_budget: "tight-budget.yaml",
+    two_budgets: "two-budgets.yaml",
     unsupported_provider: "unsupported-provider.yaml",
+    volume_pods: "volume-pods.yaml",
 }
 
 #[test]

@@ -61,6 +61,11 @@ async fn a_dry_run_leaves_the_pod() {
         .unwrap();
     assert_eq!(eviction, Eviction::Accepted);
     assert!(fake.get(PATH).is_some());
+    assert_eq!(
+        fake.last_body()["deleteOptions"]["dryRun"],
+        json!(["All"]),
+        "a body that does not say so is refused"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
+use kube::Resource;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
-use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -35,16 +35,17 @@ enum End {
     Failed(Error),
 }
 
-pub(super) struct Follower<K> {
-    pub(super) store: Store<K>,
+pub(super) struct Follower<K, V> {
+    pub(super) store: Store<K, V>,
     pub(super) api: Api<K>,
     pub(super) settings: Settings,
     pub(super) kind: String,
 }
 
-impl<K> Follower<K>
+impl<K, V> Follower<K, V>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    V: Send + Sync + 'static,
 {
     /// Runs until dropped.
     pub(super) async fn run(self) {
@@ -82,7 +83,7 @@ where
 
     /// Takes in the whole list and returns its version.
     async fn list(&self) -> Result<String> {
-        let mut objects = Vec::new();
+        let mut entries = Vec::new();
         let mut params = ListParams {
             label_selector: self.settings.labels.clone(),
             field_selector: self.settings.fields.clone(),
@@ -91,14 +92,15 @@ where
         };
         loop {
             let page = call("list", &self.kind, self.api.list(&params)).await?;
-            objects.extend(page.items.into_iter().map(|object| self.store.trim(object)));
+            let items = page.items.into_iter();
+            entries.extend(items.map(|object| self.store.entry(object)));
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
                 let version = page.metadata.resource_version.unwrap_or_default();
                 if version.is_empty() {
                     return Err(self.malformed("list without resourceVersion"));
                 }
-                self.store.replace(objects, &version);
+                self.store.replace(entries, &version);
                 return Ok(version);
             }
         }
@@ -146,20 +148,23 @@ where
     fn take(&self, event: WatchEvent<K>, from: &mut String) -> Option<End> {
         let (version, change) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let object = self.store.trim(object);
-                (object.resource_version(), Step::Apply(object))
+                let entry = self.store.entry(object);
+                (entry.version().to_owned(), Step::Apply(entry))
             }
-            WatchEvent::Deleted(object) => (object.resource_version(), Step::Delete(object)),
-            WatchEvent::Bookmark(mark) => (Some(mark.metadata.resource_version), Step::Mark),
+            WatchEvent::Deleted(object) => {
+                let entry = self.store.entry(object);
+                (entry.version().to_owned(), Step::Delete(entry))
+            }
+            WatchEvent::Bookmark(mark) => (mark.metadata.resource_version, Step::Mark),
             WatchEvent::Error(status) if is_expired(Some(&status)) => return Some(End::Expired),
             WatchEvent::Error(status) => {
                 let error = Error::request("watch", &self.kind, kube::Error::Api(status));
                 return Some(End::Failed(error));
             }
         };
-        let Some(version) = version.filter(|version| !version.is_empty()) else {
+        if version.is_empty() {
             return Some(End::Failed(self.malformed("event without resourceVersion")));
-        };
+        }
         self.store.step(change, &version);
         *from = version;
         None

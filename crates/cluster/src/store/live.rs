@@ -15,10 +15,11 @@ use super::follow::Follower;
 use super::{CaughtUp, Change, Expectation, Following, Key, Settings, Source, Store};
 use crate::error::{Error, Result, call, status_of};
 
-impl<K> Store<K>
+impl<K, V> Store<K, V>
 where
     K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
     K::DynamicType: Default,
+    V: Send + Sync + 'static,
 {
     /// Begins to follow the server. `on_change` hears every difference, and only differences; it must
     /// not wait. The following ends when the returned value is dropped.
@@ -26,7 +27,7 @@ where
         &self,
         api: Api<K>,
         settings: Settings,
-        on_change: impl Fn(Change<K>) + Send + Sync + 'static,
+        on_change: impl Fn(Change<V>) + Send + Sync + 'static,
     ) -> Following {
         let source = Source {
             client: api.clone().into_client(),
@@ -69,7 +70,7 @@ where
 
     /// Reads one object live and takes it into the copy. If it is gone, a late event may still bring it
     /// back for the moment until the event of its deletion follows.
-    pub async fn refetch(&self, key: &Key) -> Result<Option<Arc<K>>> {
+    pub async fn refetch(&self, key: &Key) -> Result<Option<Arc<V>>> {
         let kind = K::DynamicType::default();
         let object = format!("{} {key}", K::kind(&kind));
         let Some(source) = self.state().source.clone() else {
@@ -93,7 +94,7 @@ where
         };
         let found = call("get", object, request).await?;
         if let Some(found) = found {
-            self.apply(self.trim(found));
+            self.apply(self.entry(found));
         } else {
             let change = self.state().table.remove(key);
             self.tell(change);

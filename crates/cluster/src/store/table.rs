@@ -4,6 +4,7 @@
 //! decide what a change means. Driven by the store's follower and by live repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
@@ -11,21 +12,75 @@ use kube::{Resource, ResourceExt};
 use super::{Change, Key, Version};
 
 /// Names the terms under which an object shall be found.
-pub type Terms<K> = fn(&K) -> Vec<String>;
+pub type Terms<V> = fn(&V) -> Vec<String>;
 
-pub(super) struct Table<K> {
-    entries: BTreeMap<Key, Arc<K>>,
-    indexes: BTreeMap<&'static str, Index<K>>,
+/// One object as it is taken in: which it is, in which state, and what is kept of it.
+pub(super) struct Entry<V> {
+    pub(super) key: Key,
+    stamp: Stamp,
+    value: V,
+}
+
+impl<V> Entry<V> {
+    /// The entry for an object of which `keep` says what is kept.
+    pub(super) fn of<K: Resource>(object: K, keep: impl FnOnce(K) -> V) -> Self {
+        let mut hasher = DefaultHasher::new();
+        object.meta().uid.hash(&mut hasher);
+        Self {
+            key: Key::of(&object),
+            stamp: Stamp {
+                version: object.resource_version().unwrap_or_default().into(),
+                uid: hasher.finish(),
+            },
+            value: keep(object),
+        }
+    }
+
+    /// The version of the object, as the server wrote it.
+    pub(super) fn version(&self) -> &str {
+        &self.stamp.version
+    }
+}
+
+/// The state of an object, small enough to be kept for each. The UID is only compared, so a digest of
+/// it will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    version: Box<str>,
+    uid: u64,
+}
+
+impl Stamp {
+    fn place(&self) -> Option<Version> {
+        Version::parse(&self.version)
+    }
+
+    fn is_newer(&self, other: &Self) -> bool {
+        match (self.place(), other.place()) {
+            (Some(one), Some(other)) => one > other,
+            _ => false,
+        }
+    }
+}
+
+struct Held<V> {
+    stamp: Stamp,
+    value: Arc<V>,
+}
+
+pub(super) struct Table<V> {
+    entries: BTreeMap<Arc<Key>, Held<V>>,
+    indexes: BTreeMap<&'static str, Index<V>>,
     /// Everything that happened up to this version has been told to us.
     seen: Option<Version>,
 }
 
-struct Index<K> {
-    terms: Terms<K>,
-    members: BTreeMap<String, BTreeSet<Key>>,
+struct Index<V> {
+    terms: Terms<V>,
+    members: BTreeMap<String, BTreeSet<Arc<Key>>>,
 }
 
-impl<K> Default for Table<K> {
+impl<V> Default for Table<V> {
     fn default() -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -35,31 +90,37 @@ impl<K> Default for Table<K> {
     }
 }
 
-impl<K: Resource> Table<K> {
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.entries.get(key).cloned()
+impl<V> Table<V> {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<V>> {
+        self.entries.get(key).map(|held| Arc::clone(&held.value))
     }
 
-    pub(super) fn list(&self) -> Vec<Arc<K>> {
-        self.entries.values().cloned().collect()
+    /// The version of an object that is known.
+    pub(super) fn version_of(&self, key: &Key) -> Option<Version> {
+        self.entries.get(key)?.stamp.place()
+    }
+
+    pub(super) fn list(&self) -> Vec<Arc<V>> {
+        let held = self.entries.values();
+        held.map(|held| Arc::clone(&held.value)).collect()
     }
 
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn add_index(&mut self, name: &'static str, terms: Terms<K>) {
+    pub(super) fn add_index(&mut self, name: &'static str, terms: Terms<V>) {
         let mut index = Index {
             terms,
             members: BTreeMap::new(),
         };
-        for (key, object) in &self.entries {
-            index.insert(key, object);
+        for (key, held) in &self.entries {
+            index.insert(key, &held.value);
         }
         self.indexes.insert(name, index);
     }
 
-    pub(super) fn by_index(&self, name: &str, term: &str) -> Option<Vec<Arc<K>>> {
+    pub(super) fn by_index(&self, name: &str, term: &str) -> Option<Vec<Arc<V>>> {
         let members = self.indexes.get(name)?.members.get(term);
         let found = members.into_iter().flatten();
         Some(found.filter_map(|key| self.get(key)).collect())
@@ -77,32 +138,29 @@ impl<K: Resource> Table<K> {
     }
 
     /// Takes in one object, unless a newer state of it is known already.
-    pub(super) fn apply(&mut self, object: K) -> Option<Change<K>> {
-        let key = Key::of(&object);
-        let old = self.get(&key);
-        if let Some(old) = &old
-            && (same_version(old.as_ref(), &object) || is_newer(old.as_ref(), &object))
+    pub(super) fn apply(&mut self, entry: Entry<V>) -> Option<Change<V>> {
+        if let Some(old) = self.entries.get(&entry.key)
+            && (old.stamp == entry.stamp || old.stamp.is_newer(&entry.stamp))
         {
             return None;
         }
-        Some(self.put(&key, Arc::new(object)))
+        Some(self.put(entry))
     }
 
     /// Takes out one object, unless what is known was made after that deletion.
-    pub(super) fn delete(&mut self, last: &K) -> Option<Change<K>> {
-        let key = Key::of(last);
+    pub(super) fn delete(&mut self, last: &Entry<V>) -> Option<Change<V>> {
         if self
             .entries
-            .get(&key)
-            .is_some_and(|old| is_newer(old.as_ref(), last))
+            .get(&last.key)
+            .is_some_and(|old| old.stamp.is_newer(&last.stamp))
         {
             return None;
         }
-        self.remove(&key)
+        self.remove(&last.key)
     }
 
-    pub(super) fn remove(&mut self, key: &Key) -> Option<Change<K>> {
-        let old = self.entries.remove(key)?;
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Change<V>> {
+        let old = self.entries.remove(key)?.value;
         for index in self.indexes.values_mut() {
             index.remove(key, &old);
         }
@@ -113,63 +171,69 @@ impl<K: Resource> Table<K> {
     ///
     /// What a live repair has brought in after the list was taken stays, unless the versions went
     /// backwards: then the history was restored from a backup, and the list is all there is.
-    pub(super) fn replace(&mut self, objects: Vec<K>, version: &str) -> Vec<Change<K>> {
+    pub(super) fn replace(&mut self, mut entries: Vec<Entry<V>>, version: &str) -> Vec<Change<V>> {
         let listed_at = Version::parse(version);
         let went_back = match (&listed_at, &self.seen) {
             (Some(listed_at), Some(seen)) => listed_at < seen,
             _ => false,
         };
-        let listed: BTreeMap<Key, K> = objects
-            .into_iter()
-            .map(|object| (Key::of(&object), object))
-            .collect();
-        let is_missing = |(key, old): &(&Key, &Arc<K>)| {
-            let made_later = version_of(old.as_ref()) > listed_at;
-            !listed.contains_key(*key) && (went_back || listed_at.is_none() || !made_later)
-        };
-        let missing: Vec<Key> = self
-            .entries
-            .iter()
-            .filter(is_missing)
-            .map(|(key, _)| key.clone())
-            .collect();
+        entries.sort_by(|one, other| one.key.cmp(&other.key));
+        let missing = self.missing(&entries, listed_at.as_ref().filter(|_| !went_back));
         let mut changes: Vec<_> = missing.iter().filter_map(|key| self.remove(key)).collect();
-        for (key, object) in listed {
-            if went_back
-                && !self
-                    .get(&key)
-                    .is_some_and(|old| same_version(old.as_ref(), &object))
-            {
-                changes.push(self.put(&key, Arc::new(object)));
+        for entry in entries {
+            let known = self.entries.get(&entry.key);
+            if went_back && known.is_none_or(|old| old.stamp != entry.stamp) {
+                changes.push(self.put(entry));
             } else {
-                changes.extend(self.apply(object));
+                changes.extend(self.apply(entry));
             }
         }
         self.seen = listed_at;
         changes
     }
 
-    fn put(&mut self, key: &Key, new: Arc<K>) -> Change<K> {
-        let old = self.entries.insert(key.clone(), Arc::clone(&new));
+    /// What is known and not in the sorted list, but for what was made after the list was taken.
+    fn missing(&self, listed: &[Entry<V>], listed_at: Option<&Version>) -> Vec<Arc<Key>> {
+        let is_missing = |(key, old): &(&Arc<Key>, &Held<V>)| {
+            let is_listed = listed.binary_search_by(|entry| entry.key.cmp(key)).is_ok();
+            let made_later =
+                listed_at.is_some_and(|at| old.stamp.place().is_some_and(|made| made > *at));
+            !is_listed && !made_later
+        };
+        let missing = self.entries.iter().filter(is_missing);
+        missing.map(|(key, _)| Arc::clone(key)).collect()
+    }
+
+    fn put(&mut self, entry: Entry<V>) -> Change<V> {
+        let known = self.entries.get_key_value(&entry.key);
+        let key = known.map_or_else(|| Arc::new(entry.key), |(key, _)| Arc::clone(key));
+        let new = Arc::new(entry.value);
+        let held = Held {
+            stamp: entry.stamp,
+            value: Arc::clone(&new),
+        };
+        let old = self.entries.insert(Arc::clone(&key), held);
+        let old = old.map(|held| held.value);
         for index in self.indexes.values_mut() {
             if let Some(old) = &old {
-                index.remove(key, old);
+                index.remove(&key, old);
             }
-            index.insert(key, &new);
+            index.insert(&key, &new);
         }
         Change::Applied { old, new }
     }
 }
 
-impl<K> Index<K> {
-    fn insert(&mut self, key: &Key, object: &K) {
-        for term in (self.terms)(object) {
-            self.members.entry(term).or_default().insert(key.clone());
+impl<V> Index<V> {
+    fn insert(&mut self, key: &Arc<Key>, value: &V) {
+        for term in (self.terms)(value) {
+            let members = self.members.entry(term).or_default();
+            members.insert(Arc::clone(key));
         }
     }
 
-    fn remove(&mut self, key: &Key, object: &K) {
-        for term in (self.terms)(object) {
+    fn remove(&mut self, key: &Key, value: &V) {
+        for term in (self.terms)(value) {
             if let Some(members) = self.members.get_mut(&term) {
                 members.remove(key);
                 if members.is_empty() {
@@ -177,22 +241,6 @@ impl<K> Index<K> {
                 }
             }
         }
-    }
-}
-
-pub(super) fn version_of<K: Resource>(object: &K) -> Option<Version> {
-    Version::parse(&object.resource_version()?)
-}
-
-fn same_version<K: Resource>(one: &K, other: &K) -> bool {
-    one.meta().resource_version == other.meta().resource_version
-        && one.meta().uid == other.meta().uid
-}
-
-fn is_newer<K: Resource>(one: &K, other: &K) -> bool {
-    match (version_of(one), version_of(other)) {
-        (Some(one), Some(other)) => one > other,
-        _ => false,
     }
 }
 

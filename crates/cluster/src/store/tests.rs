@@ -401,3 +401,31 @@ async fn the_same_story_leaves_the_same_trace() {
         assert_eq!(first, story().await);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_can_keep_a_part_of_each_object_and_still_knows_its_own_writes() {
+    let fake = Fake::new();
+    fake.put(N1, node("n1"));
+    let store: Store<Node, String> = Store::keeping(|node: Node| node.name_any())
+        .with_index("first letter", |name: &String| {
+            name.get(..1).map(str::to_owned).into_iter().collect()
+        });
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&heard);
+    let _following = store.start(
+        Api::all(fake.client()),
+        Settings::default(),
+        move |change| {
+            told.lock().unwrap().push(change.object().as_ref().clone());
+        },
+    );
+    store.synced().await;
+    let made = fake.put(N2, node("n2"));
+    store.expect(&Key::cluster("n2"), &version(&made));
+    store.wait_for(&Key::cluster("n2")).await.unwrap();
+    assert_eq!(store.by_index("first letter", "n").len(), 2);
+    assert_eq!(*heard.lock().unwrap(), ["n1", "n2"]);
+    fake.remove(N1);
+    settle().await;
+    assert_eq!(store.get(&Key::cluster("n1")), None);
+}

@@ -134,7 +134,7 @@ fn waiting_node(
     }
     let pods = stores.pods.by_index(PODS_BY_NODE, &node.name);
     Some(Waiting {
-        pods: pods.iter().map(|pod| PodView::of(pod)).collect(),
+        pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
         task: format!("{namespace}/{name}"),
         node,
     })

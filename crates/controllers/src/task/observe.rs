@@ -4,8 +4,9 @@
 //! node before the cordon and before the machine goes, the pods before the machine goes, the ledger
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
-use std::collections::BTreeSet;
 use std::error::Error;
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -16,10 +17,11 @@ use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Group, Machine, MachineId, MachineState, ProviderId, Token};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, TaskSnapshot};
-use shipshape_engine::view::{BudgetView, NodeView, Observed, PodView};
+use shipshape_engine::view::{NodeView, Observed, PodView};
 use shipshape_provider::Error as CloudError;
 
-use crate::context::{BUDGETS_BY_NAMESPACE, Context, NODES_BY_PROVIDER_ID, PODS_BY_NODE};
+use crate::context::{Context, NODES_BY_PROVIDER_ID};
+use crate::drain;
 use crate::error::PassError;
 
 /// Pods asked for in one live list; a node runs a few hundred at most.
@@ -40,6 +42,9 @@ pub(super) async fn observe(
     }
     let mut snapshot = TaskSnapshot::of(task.as_ref().clone());
     let step = step_of(&snapshot);
+    if step != TaskStep::Drain {
+        context.evictions.wait(key, BTreeSet::new());
+    }
     if step.is_final() {
         return Ok(None);
     }
@@ -108,12 +113,12 @@ impl Look<'_> {
     /// Pods come from the store: each eviction names its pod's UID, and the end of the drain is
     /// confirmed live before the machine goes.
     fn while_draining(&self, snapshot: &mut TaskSnapshot) {
-        let stores = &self.context.stores;
-        let pods = stores
-            .pods
-            .by_index(PODS_BY_NODE, &self.task.spec.node_name);
-        let pods: Vec<PodView> = pods.iter().map(|pod| PodView::of(pod)).collect();
-        snapshot.budgets = self.budgets_around(&pods);
+        let node = &self.task.spec.node_name;
+        let pods = drain::pods(self.context, node);
+        snapshot.budgets = drain::budgets(self.context, &pods);
+        snapshot.around = drain::around(self.context, [node.as_str()], &pods);
+        let key = Key::of(self.task);
+        drain::wait_for_budgets(self.context, &key, &pods, &snapshot.budgets);
         snapshot.pods = Observed::Present(pods);
     }
 
@@ -137,6 +142,9 @@ impl Look<'_> {
         if !is_leaving {
             snapshot.new_node = self.live_new_node().await;
             snapshot.pods = self.live_pods().await;
+            let pods = snapshot.pods.present().into_iter().flatten();
+            let node = self.task.spec.node_name.as_str();
+            snapshot.around = drain::around(self.context, [node], pods);
         }
     }
 
@@ -202,16 +210,6 @@ impl Look<'_> {
             [node] => Observed::Present(NodeView::of(node)),
             many => Observed::Unknown(format!("{} nodes claim provider id {id}", many.len())),
         }
-    }
-
-    fn budgets_around(&self, pods: &[PodView]) -> Vec<BudgetView> {
-        let namespaces: BTreeSet<&str> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
-        let budgets = &self.context.stores.budgets;
-        namespaces
-            .into_iter()
-            .flat_map(|namespace| budgets.by_index(BUDGETS_BY_NAMESPACE, namespace))
-            .map(|budget| BudgetView::of(&budget))
-            .collect()
     }
 
     async fn lock(&self) -> Observed<LockView> {

@@ -32,6 +32,8 @@ pub struct WorldSection {
     pub pod_start: SignedDuration,
     /// How long a pod takes to stop.
     pub pod_stop: SignedDuration,
+    /// From a volume's last pod to its detachment.
+    pub detach: SignedDuration,
     /// In how many of a hundred changing cloud calls the answer is lost after the effect.
     pub lost_cloud_answers: u8,
     /// Reads of the cloud show the world as it was this long ago.
@@ -56,6 +58,7 @@ impl Default for WorldSection {
             terminate: SignedDuration::from_secs(30),
             pod_start: SignedDuration::from_secs(3),
             pod_stop: SignedDuration::from_secs(2),
+            detach: SignedDuration::from_secs(6),
             lost_cloud_answers: 0,
             cloud_read_lag: SignedDuration::ZERO,
             hurry: 20,
@@ -139,6 +142,7 @@ impl WorldSection {
         spec.delays.join = duration(self.join);
         spec.delays.pod_start = duration(self.pod_start);
         spec.delays.pod_stop = duration(self.pod_stop);
+        spec.delays.detach = duration(self.detach);
         let workloads = self.workloads.iter().flat_map(Workload::objects);
         spec.with(workloads).with(self.objects.iter().cloned())
     }

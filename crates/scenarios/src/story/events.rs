@@ -46,6 +46,7 @@ pub(super) async fn play(
                 stage.cloud.adjust(|settings| settings.full_zones = zones);
             }
             Action::Create(manifest) => create(&stage.client("story"), manifest).await?,
+            Action::Patch(manifest) => scene.patch(manifest).await?,
             Action::Delete(manifest) => scene.delete(manifest).await?,
         }
     }
@@ -105,6 +106,24 @@ impl Scene<'_> {
         if let Ok(machine) = cloud.resolve(&ProviderId(id)).await {
             self.stage.cloud.kill_machine(&machine.id);
         }
+    }
+
+    async fn patch(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {
+        // Null takes a field away in a patch and is no value of an object.
+        let named = json!({
+            "apiVersion": manifest.get("apiVersion"),
+            "kind": manifest.get("kind"),
+            "metadata": {
+                "name": manifest.pointer("/metadata/name"),
+                "namespace": manifest.pointer("/metadata/namespace"),
+            },
+        });
+        let (api, object, what) = dynamic(&self.stage.client("somebody"), &named)?;
+        let patch = Patch::Merge(manifest);
+        api.patch(&object.name_any(), &PatchParams::default(), &patch)
+            .await
+            .map_err(|source| refused(&what, source))?;
+        Ok(())
     }
 
     async fn delete(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {

@@ -59,6 +59,11 @@ impl Witness {
             );
             self.violated("I2", at, text);
         }
+        let attached = self.attached.values().find(|(on, _)| *on == node);
+        if let Some((_, volume)) = attached {
+            let text = format!("machine {machine} was deleted with volume {volume} attached");
+            self.violated("I2", at, text);
+        }
     }
 
     /// I3: at most one replacement for a machine.

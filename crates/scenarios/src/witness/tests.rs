@@ -182,6 +182,23 @@ fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() 
 }
 
 #[test]
+fn removal_with_a_volume_attached_breaks_i2() {
+    let facts = |detached: bool| {
+        let attached = Fact::Attached {
+            name: "csi-1".to_owned(),
+            node: "old".to_owned(),
+            volume: "pv-1".to_owned(),
+        };
+        let nodes = [Fact::Node(node("old")), Fact::Node(node("new"))];
+        let gone = detached.then(|| Fact::Detached("csi-1".to_owned()));
+        let facts = nodes.into_iter().chain([created("new", "old"), attached]);
+        facts.chain(gone).chain([deleted("old")]).collect()
+    };
+    assert_eq!(broken(facts(false)), ["I2"]);
+    assert_eq!(broken(facts(true)), Vec::<&str>::new());
+}
+
+#[test]
 fn moves_are_counted_along_the_line_of_a_replica() {
     let mut witness = Witness::new(Promises { disrupted_max: 1 });
     let facts = [

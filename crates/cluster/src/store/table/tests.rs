@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::*;
 
-fn node(name: &str, version: &str) -> Node {
+fn node(name: &str, version: &str) -> Entry<Node> {
     let mut node = Node::default();
     node.metadata.name = Some(name.into());
     node.metadata.resource_version = Some(version.into());
-    node
+    Entry::of(node, |node| node)
 }
 
 fn told(changes: Vec<Change<Node>>) -> Vec<String> {
@@ -87,7 +87,7 @@ fn versions_without_order_are_taken_as_they_come() {
 fn an_index_added_late_knows_what_was_there() {
     let mut table = Table::default();
     table.apply(node("a", "1"));
-    table.add_index("name", |node| vec![node.name_any()]);
+    table.add_index("name", |node: &Node| vec![node.name_any()]);
     assert_eq!(table.by_index("name", "a").unwrap().len(), 1);
     assert!(table.by_index("name", "b").unwrap().is_empty());
     assert!(table.by_index("other", "a").is_none());

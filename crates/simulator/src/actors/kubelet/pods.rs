@@ -2,7 +2,7 @@
 //!
 //! Owns the kubelet's part of a pod's status and the last, forced delete. Annotations under
 //! `embedded.shipshape.dev/` steer single pods: `start-seconds`, `ready-seconds`, `stop-seconds`,
-//! `run-seconds`, `exit-code`, `message`, `never-ready`.
+//! `run-seconds`, `exit-code`, `message`, `never-ready`, `never-stops`.
 
 use std::time::Duration;
 
@@ -152,6 +152,9 @@ impl Kubelet {
     }
 
     async fn stop(&mut self, pod: &Pod, run: &mut Run) -> Outcome {
+        if annotation(pod, "never-stops").is_some() {
+            return Ok(None);
+        }
         let now = Instant::now();
         let due = match run.stage {
             Stage::Stopping(due) => due,

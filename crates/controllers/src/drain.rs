@@ -1,0 +1,110 @@
+//! What a drain has to know, gathered from the stores.
+//!
+//! Owns how pods, budgets, volumes and DaemonSets are brought together, and what this process itself
+//! has done a moment ago and cannot see yet. Must not decide. Called by whoever observes a node that
+//! is being emptied.
+
+use std::collections::BTreeSet;
+
+use shipshape_cluster::Key;
+use shipshape_engine::drain::{Around, is_guarded};
+use shipshape_engine::view::{AttachmentView, BudgetView, PodView};
+
+use crate::context::{
+    ATTACHMENTS_BY_NODE, BUDGETS_BY_NAMESPACE, CLAIMS_BY_VOLUME, Context, PODS_BY_NODE,
+};
+
+/// The pods on a node. One that was asked to leave counts as leaving before the watch says so.
+pub(crate) fn pods(context: &Context, node: &str) -> Vec<PodView> {
+    let now = context.clock.now();
+    let mut pods = pods_as_stored(context, node);
+    for pod in &mut pods {
+        pod.terminating |= context.evictions.is_asked(&pod.uid, now);
+    }
+    pods
+}
+
+/// The pods on a node, as the watch brought them.
+pub(crate) fn pods_as_stored(context: &Context, node: &str) -> Vec<PodView> {
+    let pods = context.stores.pods.by_index(PODS_BY_NODE, node);
+    pods.iter().map(|pod| PodView::clone(pod)).collect()
+}
+
+/// The budgets in the namespaces of these pods, with the room that this process has not taken yet.
+pub(crate) fn budgets<'a>(
+    context: &Context,
+    pods: impl IntoIterator<Item = &'a PodView>,
+) -> Vec<BudgetView> {
+    let now = context.clock.now();
+    let namespaces: BTreeSet<&str> = pods.into_iter().map(|pod| pod.namespace.as_str()).collect();
+    let stored = &context.stores.budgets;
+    namespaces
+        .into_iter()
+        .flat_map(|namespace| stored.by_index(BUDGETS_BY_NAMESPACE, namespace))
+        .map(|budget| context.evictions.seen_through(BudgetView::of(&budget), now))
+        .collect()
+}
+
+/// What else is around the pods of these nodes.
+pub(crate) fn around<'a>(
+    context: &Context,
+    nodes: impl IntoIterator<Item = &'a str>,
+    pods: impl IntoIterator<Item = &'a PodView>,
+) -> Around {
+    let now = context.clock.now();
+    let mut around = Around::default();
+    for node in nodes {
+        let attached = context
+            .stores
+            .attachments
+            .by_index(ATTACHMENTS_BY_NODE, node);
+        around
+            .attachments
+            .extend(attached.iter().map(|one| with_claim(context, one)));
+    }
+    for pod in pods {
+        if is_orphan(context, pod) {
+            around.orphans.insert(pod.uid.clone());
+        }
+        if let Some(refusal) = context.evictions.refusal(&pod.uid, now) {
+            around.refusals.insert(pod.uid.clone(), refusal);
+        }
+    }
+    around
+}
+
+fn with_claim(context: &Context, attachment: &AttachmentView) -> AttachmentView {
+    let claims = &context.stores.claims;
+    let claims = claims.by_index(CLAIMS_BY_VOLUME, &attachment.volume);
+    let claim = claims
+        .first()
+        .map(|claim| (claim.key.namespace.clone(), claim.key.name.clone()));
+    AttachmentView {
+        claim,
+        ..attachment.clone()
+    }
+}
+
+fn is_orphan(context: &Context, pod: &PodView) -> bool {
+    let Some((kind, name)) = &pod.owner else {
+        return false;
+    };
+    let key = Key::new(&pod.namespace, name);
+    kind == "DaemonSet" && context.stores.daemon_sets.get(&key).is_none()
+}
+
+/// Has the task woken when a budget changes that guards one of its pods.
+pub(crate) fn wait_for_budgets(
+    context: &Context,
+    task: &Key,
+    pods: &[PodView],
+    budgets: &[BudgetView],
+) {
+    let staying = pods.iter().filter(|pod| !pod.terminating && !pod.finished);
+    let guards = staying.flat_map(|pod| {
+        let guarding = move |budget: &&BudgetView| is_guarded(pod, budget).unwrap_or(true);
+        budgets.iter().filter(guarding)
+    });
+    let keys = guards.map(|budget| Key::new(&budget.namespace, &budget.name));
+    context.evictions.wait(task, keys.collect());
+}

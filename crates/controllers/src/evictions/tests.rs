@@ -1,0 +1,125 @@
+//! Two drains under one budget, and what each event settles.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn pod(name: &str) -> PodTarget {
+    PodTarget {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+    }
+}
+
+fn view(allowed: i32) -> BudgetView {
+    BudgetView {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        allowed,
+        ..BudgetView::default()
+    }
+}
+
+fn object(allowed: i32, disrupted: &[&str]) -> PodDisruptionBudget {
+    let mut budget = PodDisruptionBudget::default();
+    budget.metadata.namespace = Some("shop".to_owned());
+    budget.metadata.name = Some("web".to_owned());
+    let pods: BTreeMap<String, Time> = disrupted
+        .iter()
+        .map(|name| ((*name).to_owned(), Time(at(0))))
+        .collect();
+    budget.status = Some(PodDisruptionBudgetStatus {
+        disruptions_allowed: allowed,
+        disrupted_pods: Some(pods),
+        ..PodDisruptionBudgetStatus::default()
+    });
+    budget
+}
+
+fn room(evictions: &Evictions, allowed: i32, now: Timestamp) -> i32 {
+    evictions.seen_through(view(allowed), now).allowed
+}
+
+#[test]
+fn two_drains_do_not_spend_the_same_room_twice() {
+    let evictions = Evictions::default();
+    assert_eq!(
+        evictions.take(&pod("a"), Some(&view(1)), at(0)),
+        Grant::Granted
+    );
+    assert_eq!(
+        evictions.take(&pod("b"), Some(&view(1)), at(0)),
+        Grant::NoRoom
+    );
+    assert_eq!(evictions.take(&pod("c"), None, at(0)), Grant::Granted);
+    assert_eq!(room(&evictions, 1, at(0)), 0);
+}
+
+#[test]
+fn a_charge_counts_once_whichever_event_comes_first() {
+    let by_name = Evictions::default();
+    by_name.take(&pod("a"), Some(&view(2)), at(0));
+    by_name.saw_budget(&object(2, &[]));
+    assert_eq!(room(&by_name, 2, at(0)), 1, "the charge is not in it yet");
+    by_name.saw_budget(&object(1, &["a"]));
+    assert_eq!(room(&by_name, 1, at(0)), 1, "now it is");
+    assert!(by_name.is_asked("uid-a", at(0)), "the pod was not seen yet");
+    by_name.saw_leaving("uid-a");
+    assert!(!by_name.is_asked("uid-a", at(0)));
+
+    let by_pod = Evictions::default();
+    by_pod.take(&pod("a"), Some(&view(2)), at(0));
+    by_pod.saw_leaving("uid-a");
+    assert_eq!(room(&by_pod, 2, at(0)), 1, "the budget was not seen yet");
+    by_pod.saw_budget(&object(1, &[]));
+    assert_eq!(room(&by_pod, 1, at(0)), 1);
+}
+
+#[test]
+fn a_call_that_came_to_nothing_frees_its_room_and_wakes_who_waits_for_it() {
+    let evictions = Evictions::default();
+    let queue = Queue::new(shipshape_cluster::Clock::System);
+    evictions.wake_through(queue.clone());
+    let (task, budget) = (Key::new("ops", "task"), Key::new("shop", "web"));
+    evictions.wait(&task, [budget.clone()].into());
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    assert!(queue.is_empty());
+    evictions.give_back("uid-a");
+    assert_eq!(room(&evictions, 1, at(0)), 1);
+    assert_eq!(queue.len(), 1);
+    evictions.wait(&task, BTreeSet::new());
+    let memory = evictions.memory();
+    assert!(memory.waiting.is_empty() && memory.budgets.is_empty());
+}
+
+#[test]
+fn a_refusal_lasts_until_a_budget_of_its_namespace_changes_or_time_passes() {
+    let evictions = Evictions::default();
+    let why = || Refusal {
+        budgets: vec!["web".to_owned()],
+        message: "no".to_owned(),
+    };
+    evictions.refused(&pod("a"), Refusing::Budget(why()), at(0));
+    evictions.refused(&pod("b"), Refusing::Other(why()), at(0));
+    assert_eq!(evictions.refusal("uid-a", at(1)), Some(why()));
+    evictions.saw_budget(&object(1, &[]));
+    assert_eq!(evictions.refusal("uid-a", at(1)), None);
+    assert_eq!(evictions.refusal("uid-b", at(1)), Some(why()));
+    assert_eq!(evictions.refusal("uid-b", at(31)), None);
+}
+
+#[test]
+fn what_no_event_settles_is_forgotten_in_time() {
+    let evictions = Evictions::default();
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    assert_eq!(room(&evictions, 1, at(29)), 0);
+    assert_eq!(room(&evictions, 1, at(30)), 1);
+}
