@@ -41,8 +41,8 @@ pub(crate) async fn assert_examples_are_judged_rightly(client: &Client) {
         let field = first_line.strip_prefix("# refused: ").unwrap();
         assert!(field.starts_with("spec."), "{file}: {field} is no path");
         let (code, answer) = post(client, &path_of(&manifest), &manifest).await;
-        let message = answer["message"].as_str().unwrap_or_default();
-        if code != 422 || answer["reason"] != "Invalid" || !names_field(message, field) {
+        let (reason, message) = (text(&answer, "/reason"), text(&answer, "/message"));
+        if code != 422 || reason != "Invalid" || !names_field(message, field) {
             wrong.push(format!(
                 "{file} should be refused for {field}: {code} {answer}"
             ));
@@ -79,14 +79,19 @@ fn path_of(manifest: &Value) -> String {
     let definitions = shipshape_api::crds();
     let definition = definitions
         .iter()
-        .find(|definition| manifest["kind"] == definition.spec.names.kind)
+        .find(|definition| text(manifest, "/kind") == definition.spec.names.kind)
         .unwrap();
-    let place = match manifest["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("namespaces/{namespace}/"),
-        None => String::new(),
+    let place = match text(manifest, "/metadata/namespace") {
+        "" => String::new(),
+        namespace => format!("namespaces/{namespace}/"),
     };
     let plural = &definition.spec.names.plural;
     format!("/apis/shipshape.dev/v1alpha1/{place}{plural}")
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
 }
 
 async fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
@@ -97,15 +102,15 @@ async fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
 
 /// A real API server takes a moment to serve what was defined.
 async fn until_served(client: &Client, plural: &str) {
-    for _ in 0..200 {
-        let path = format!("/apis/shipshape.dev/v1alpha1/{plural}");
-        let request = http::Request::get(path).body(Body::empty()).unwrap();
+    let path = format!("/apis/shipshape.dev/v1alpha1/{plural}");
+    for tries in 0.. {
+        let request = http::Request::get(&path).body(Body::empty()).unwrap();
         if answer(client, request).await.0 == 200 {
             return;
         }
+        assert!(tries < 200, "{plural} are not served in time");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{plural} are not served in time");
 }
 
 async fn answer(client: &Client, request: http::Request<Body>) -> (u16, Value) {
