@@ -33,7 +33,7 @@ pub struct Report {
     pub seed: u64,
     /// Seconds that passed in the world, from the intents to the end.
     pub virtual_seconds: f64,
-    /// Seconds that passed outside.
+    /// Seconds that passed outside meanwhile.
     pub wall_seconds: f64,
     /// Nodes.
     pub nodes: NodeCount,

@@ -4,6 +4,7 @@
 //! look into the operator: it starts it, may kill it, and reads the world.
 
 mod events;
+mod last_words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +30,6 @@ use crate::scenario::{Expectations, Scenario};
 use crate::stage::{OPERATOR, Stage};
 use crate::timeline::Timeline;
 use crate::witness::{Promises, Witness};
-
-/// The status that ends a run is seen before the events about it are written; from then on this is
-/// the time that the operator has to say them.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A story that could not be played.
 #[derive(Debug, Error)]
@@ -72,13 +69,11 @@ pub struct Played {
 /// Plays a scenario on an embedded cluster of its own. To be called on a runtime with paused time
 /// and one thread; then the same seed gives the same trace.
 pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> {
-    let began = wall_clock();
     let world = World::start(scenario.world.spec(seed)).await?;
     let stage = Stage::embedded(&world);
     let mut played = Box::pin(play_on(&stage, scenario)).await?;
     played.report.seed = seed;
     played.report.trace_hash = world.trace_hash();
-    played.report.wall_seconds = began.elapsed().as_secs_f64();
     Ok(played)
 }
 
@@ -92,13 +87,13 @@ pub fn play_alone(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> 
     runtime.block_on(play(scenario, seed))
 }
 
-/// Plays a scenario on a stage that somebody else has set. Seed, hash and wall time are the caller's.
+/// Plays a scenario on a stage that somebody else has set. Seed and hash are the caller's.
 pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
     let observer = Observer::start(stage.clone(), Witness::new(promises(&scenario.intents))).await;
     let mut operator_process = OperatorProcess::new(stage, &scenario.settings);
     operator_process.start();
-    let start = stage.clock.now();
+    let (start, began) = (stage.clock.now(), wall_clock());
     for intent in &scenario.intents {
         create(&stage.client("story"), intent).await?;
     }
@@ -113,25 +108,28 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
             () = stage.clock.sleep_until(limit) => false,
         }
     };
-    let end = stage.clock.now();
+    let span = Span {
+        inside: stage.clock.now().duration_since(start).as_secs_f64(),
+        outside: began.elapsed().as_secs_f64(),
+    };
     if has_ended {
-        tokio::time::sleep(LAST_WORDS + stage.lag).await;
+        last_words::hear(stage, &observer).await;
         observer.with_witness(|witness| witness.begin_rest(stage.clock.now()));
         let rest = Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
     }
     operator_process.stop().await;
-    let report = report(
-        scenario,
-        &observer,
-        has_ended,
-        end.duration_since(start).as_secs_f64(),
-    );
     Ok(Played {
-        report,
+        report: report(scenario, &observer, has_ended, &span),
         timeline: observer.timeline(),
     })
+}
+
+/// How long a story took from its intents to its end, in seconds of the cluster and outside.
+struct Span {
+    inside: f64,
+    outside: f64,
 }
 
 /// The operator's process, as often as it is started.
@@ -298,7 +296,7 @@ pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
             .any(|one| one.type_ == ACCEPTED && one.status == "False")
 }
 
-fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, seconds: f64) -> Report {
+fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span) -> Report {
     let runs = observer.runs.list();
     let is_done = has_ended
         && runs.iter().all(|run| {
@@ -330,8 +328,8 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, seconds: f6
         },
         unmet: Vec::new(),
         seed: 0,
-        virtual_seconds: seconds,
-        wall_seconds: 0.0,
+        virtual_seconds: span.inside,
+        wall_seconds: span.outside,
         nodes,
         pods: witness.pod_count(),
         evictions: witness.eviction_count(),

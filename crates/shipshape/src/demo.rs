@@ -31,7 +31,6 @@ pub(crate) fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
-    let began = pace::wall_clock();
     let scenario = cast::scenario(options.nodes)?;
     let world = World::start(scenario.world.spec(options.seed)).await?;
     let stage = Stage::embedded(&world);
@@ -55,7 +54,6 @@ async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     let mut report = played.report;
     report.seed = options.seed;
     report.trace_hash = world.trace_hash();
-    report.wall_seconds = began.elapsed().as_secs_f64();
     summarise(options, &report)?;
     if !options.once {
         stay(&stage, &file).await?;

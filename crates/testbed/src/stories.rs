@@ -10,7 +10,6 @@ use shipshape_cluster::error::in_full;
 use shipshape_scenarios::repertoire::{Playbill, play_all};
 use shipshape_scenarios::story::play_on;
 use shipshape_scenarios::{Report, Scenario, play_alone};
-use tokio::time::Instant;
 
 use crate::auditor::{self, Findings};
 use crate::stage::RealWorld;
@@ -58,12 +57,10 @@ fn compare(report: &Report, findings: Findings) -> Vec<String> {
 
 /// Plays a scenario, hurried, on a real control plane, and has the logs examined.
 async fn play_real(scenario: &Scenario, seed: u64) -> Result<(Report, Findings)> {
-    let began = Instant::now();
     let world = RealWorld::start(&scenario.hurried_world(seed)).await?;
     let hurried = scenario.hurried();
     let mut report = Box::pin(play_on(world.stage(), &hurried)).await?.report;
     report.seed = seed;
-    report.wall_seconds = began.elapsed().as_secs_f64();
     let cloud = &world.stage().cloud;
     let findings = auditor::examine(&world.plane().audit()?, &cloud.log(), &cloud.machines());
     Ok((report, findings))
