@@ -14,9 +14,13 @@ pub(crate) struct Arguments {
     seeds: String,
 }
 
+/// Thousands of plays are worth the longer build of an optimised binary.
+const PROFILE: &str = "quick";
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    testbed::call([
+    let words = [
         String::from("swarm"),
         format!("--seeds={}", arguments.seeds),
-    ])
+    ];
+    testbed::call_built(PROFILE, words)
 }

@@ -35,16 +35,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Runs the `testbed` binary with these words; its ending is ours.
 pub(crate) fn call(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> anyhow::Result<ExitCode> {
+    call_built("dev", words)
+}
+
+/// As `call`, with the binary built in a profile of the workspace.
+pub(crate) fn call_built(
+    profile: &str,
+    words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> anyhow::Result<ExitCode> {
     let status = Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "shipshape-testbed",
-            "--bin",
-            "testbed",
-            "--",
-        ])
+        .args(["run", "--quiet", "--profile", profile])
+        .args(["--package", "shipshape-testbed", "--bin", "testbed", "--"])
         .args(words)
         .status()
         .context("starting cargo")?;
