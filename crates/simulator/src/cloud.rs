@@ -216,6 +216,11 @@ impl Cloud {
         self.with(|state, _| state.log.clone())
     }
 
+    /// The calls from an index on.
+    pub fn log_since(&self, index: usize) -> Vec<CallRecord> {
+        self.with(|state, _| state.log.iter().skip(index).cloned().collect())
+    }
+
     /// Changes how the cloud behaves from now on.
     pub fn adjust(&self, change: impl FnOnce(&mut CloudSettings)) {
         self.disturb(|state, _| change(&mut state.model.settings));

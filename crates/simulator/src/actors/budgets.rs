@@ -12,6 +12,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::PostParams;
+use kube::core::{Selector, SelectorExt as _};
 use kube::{Api, Client, ResourceExt as _};
 use shipshape_cluster::Clock;
 
@@ -191,7 +192,12 @@ impl Budgets {
             .informers
             .pods
             .within(&budget.namespace().unwrap_or_default());
-        pods.retain(|pod| covers(budget, pod) && !is_finished(pod));
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
+        let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
+        pods.retain(|pod| {
+            let is_covered = selector.as_ref().is_some_and(|it| it.matches(pod.labels()));
+            is_covered && !is_finished(pod)
+        });
         let (expected, desired) = self.targets(budget, &pods);
         let disrupted = self.disrupted(budget, &pods);
         let healthy = pods.iter().filter(|pod| {

@@ -14,7 +14,8 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::store::Store;
+use super::objects::{controller_of, node_of};
+use super::store::{Index, IndexValue, Store};
 
 /// Everything the control plane's actors look at.
 #[derive(Clone)]
@@ -35,7 +36,10 @@ pub(crate) struct Informers {
 impl Informers {
     pub(crate) fn new() -> Self {
         Self {
-            pods: Store::new(),
+            pods: Store::indexed(vec![
+                (Index::Node, node_or_none as IndexValue<Pod>),
+                (Index::Owner, owner_uid as IndexValue<Pod>),
+            ]),
             nodes: Store::new(),
             leases: Store::new(),
             replica_sets: Store::new(),
@@ -79,6 +83,18 @@ impl Informers {
         self.claims.synced().await;
         self.attachments.synced().await;
     }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "a value of an index may be missing, this one never is"
+)]
+fn node_or_none(pod: &Pod) -> Option<&str> {
+    Some(node_of(pod).unwrap_or_default())
+}
+
+fn owner_uid(pod: &Pod) -> Option<&str> {
+    controller_of(pod).map(|owner| owner.uid.as_str())
 }
 
 fn follow<K>(store: &Store<K>, client: &Client, tasks: &mut JoinSet<()>)

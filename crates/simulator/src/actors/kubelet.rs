@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use shipshape_cluster::Clock;
@@ -26,7 +26,7 @@ use super::delays::Delays;
 use super::objects::node_ready;
 use super::queue::Queue;
 use super::store::{Key, Store};
-use super::work::{self, Actor, Outcome, is_conflict, is_not_found};
+use super::work::{self, Actor, Outcome, is_conflict, is_not_found, send_patch};
 use crate::cloud::{MachineFacts, node_name};
 use crate::seed::Seed;
 
@@ -228,13 +228,10 @@ impl Kubelet {
             self.clock.now(),
         );
         let patch = Patch::Strategic(json!({ "status": status }));
-        match nodes
-            .patch_status(&self.name, &PatchParams::default(), &patch)
-            .await
-        {
+        match send_patch(&nodes, &self.name, Some("status"), &patch).await {
             // A Node that somebody deleted stays deleted: kubelets register once.
             Err(error) if is_not_found(&error) => Ok(()),
-            result => result.map(|_| ()),
+            result => result,
         }
     }
 
@@ -242,16 +239,13 @@ impl Kubelet {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let now = MicroTime(self.clock.now());
         let patch = Patch::Merge(json!({ "spec": { "renewTime": now } }));
-        match leases
-            .patch(&self.name, &PatchParams::default(), &patch)
-            .await
-        {
+        match send_patch(&leases, &self.name, None, &patch).await {
             Err(error) if is_not_found(&error) => {
                 if let Some(lease) = self.lease(now).await? {
                     leases.create(&PostParams::default(), &lease).await?;
                 }
             }
-            result => _ = result?,
+            result => result?,
         }
         Ok(Some(RENEW))
     }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use shipshape_cluster::Clock;
@@ -23,8 +23,8 @@ use super::informers::Informers;
 use super::objects::{is_finished, is_ready, node_of, node_ready};
 use super::placement::taints;
 use super::queue::Queue;
-use super::store::Key;
-use super::work::{self, Actor, Outcome, unless_overtaken};
+use super::store::{Index, Key};
+use super::work::{self, Actor, Outcome, send_patch, unless_overtaken};
 
 /// How long a node may be silent.
 const GRACE: SignedDuration = SignedDuration::from_secs(40);
@@ -118,9 +118,7 @@ impl NodeLifecycle {
     }
 
     fn pods_on(&self, name: &str) -> Vec<Arc<Pod>> {
-        let mut pods = self.informers.pods.all();
-        pods.retain(|pod| node_of(pod) == Some(name));
-        pods
+        self.informers.pods.under(Index::Node, name)
     }
 
     async fn mark_unknown(&self, name: &str) -> Result<(), kube::Error> {
@@ -130,11 +128,7 @@ impl NodeLifecycle {
             "message": "Kubelet stopped posting node status.",
             "lastTransitionTime": Time(self.clock.now()),
         }] } }));
-        unless_overtaken(
-            nodes
-                .patch_status(name, &PatchParams::default(), &patch)
-                .await,
-        )?;
+        unless_overtaken(send_patch(&nodes, name, Some("status"), &patch).await)?;
         Ok(())
     }
 
@@ -150,10 +144,7 @@ impl NodeLifecycle {
             }] } }));
             let pods: Api<Pod> =
                 Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-            unless_overtaken(
-                pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
-                    .await,
-            )?;
+            unless_overtaken(send_patch(&pods, &pod.name_any(), Some("status"), &patch).await)?;
         }
         Ok(())
     }
@@ -169,11 +160,7 @@ impl NodeLifecycle {
             "metadata": { "resourceVersion": node.resource_version() },
             "spec": { "taints": wanted },
         }));
-        unless_overtaken(
-            nodes
-                .patch(&node.name_any(), &PatchParams::default(), &patch)
-                .await,
-        )?;
+        unless_overtaken(send_patch(&nodes, &node.name_any(), None, &patch).await)?;
         Ok(())
     }
 

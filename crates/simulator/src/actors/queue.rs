@@ -24,6 +24,8 @@ struct State<T> {
     ready: VecDeque<T>,
     waiting: BTreeSet<T>,
     delayed: BTreeMap<T, Instant>,
+    /// The same by time, so that the next one is found without looking at all.
+    schedule: BTreeSet<(Instant, T)>,
 }
 
 impl<T> Clone for Queue<T> {
@@ -42,6 +44,7 @@ impl<T: Ord + Clone + Debug> Queue<T> {
                 ready: VecDeque::new(),
                 waiting: BTreeSet::new(),
                 delayed: BTreeMap::new(),
+                schedule: BTreeSet::new(),
             })),
             wake: Arc::new(Notify::new()),
         }
@@ -60,10 +63,7 @@ impl<T: Ord + Clone + Debug> Queue<T> {
     /// Asks for a look at `item` no later than after `delay`.
     pub(crate) fn add_after(&self, item: T, delay: Duration) {
         let due = Instant::now() + delay;
-        self.with(|state| {
-            let slot = state.delayed.entry(item).or_insert(due);
-            *slot = due.min(*slot);
-        });
+        self.with(|state| state.delay(item, due));
         self.wake.notify_one();
     }
 
@@ -92,8 +92,20 @@ pub(crate) async fn sleep_until(due: Option<Instant>) {
 }
 
 impl<T: Ord + Clone> State<T> {
+    fn delay(&mut self, item: T, due: Instant) {
+        if self.delayed.get(&item).is_some_and(|known| *known <= due) {
+            return;
+        }
+        if let Some(later) = self.delayed.insert(item.clone(), due) {
+            self.schedule.remove(&(later, item.clone()));
+        }
+        self.schedule.insert((due, item));
+    }
+
     fn push(&mut self, item: T) {
-        self.delayed.remove(&item);
+        if let Some(due) = self.delayed.remove(&item) {
+            self.schedule.remove(&(due, item.clone()));
+        }
         if self.waiting.insert(item.clone()) {
             self.ready.push_back(item);
         }
@@ -108,19 +120,14 @@ impl<T: Ord + Clone> State<T> {
         if let Some(item) = &item {
             self.waiting.remove(item);
         }
-        (item, self.delayed.values().min().copied())
+        (item, self.schedule.first().map(|(due, _)| *due))
     }
 
     fn promote(&mut self, now: Instant) {
-        let mut due: Vec<(Instant, T)> = self
-            .delayed
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(item, at)| (*at, item.clone()))
-            .collect();
-        due.sort();
-        for (_, item) in due {
-            self.push(item);
+        while self.schedule.first().is_some_and(|(due, _)| *due <= now) {
+            if let Some((_, item)) = self.schedule.pop_first() {
+                self.push(item);
+            }
         }
     }
 }

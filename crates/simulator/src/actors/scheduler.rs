@@ -5,12 +5,13 @@
 
 mod fit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status, Time};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use shipshape_cluster::Clock;
@@ -18,8 +19,8 @@ use shipshape_cluster::Clock;
 use super::informers::Informers;
 use super::objects::{is_active, is_ending, is_finished, node_of};
 use super::queue::Queue;
-use super::store::Key;
-use super::work::{self, Actor, Outcome, unless_overtaken};
+use super::store::{Index, Key};
+use super::work::{self, Actor, Outcome, send_patch, unless_overtaken};
 use fit::{Demand, Room};
 
 const NAME: &str = "default-scheduler";
@@ -30,49 +31,78 @@ pub(crate) struct Scheduler {
     informers: Informers,
     /// Pods bound by us that the watch does not show as bound yet.
     assumed: BTreeMap<Key, (String, String)>,
+    /// Every node with what is left on it, as of the last look.
+    rooms: BTreeMap<String, (Arc<Node>, Room)>,
+    /// Nodes about which something changed since.
+    stale: Stale,
+}
+
+type Stale = Arc<Mutex<BTreeSet<String>>>;
+
+fn mark(stale: &Stale, node: &str) {
+    let mut stale = stale.lock().unwrap_or_else(PoisonError::into_inner);
+    if !stale.contains(node) {
+        stale.insert(node.to_owned());
+    }
 }
 
 impl Scheduler {
     pub(crate) async fn run(client: Client, clock: Clock, informers: Informers) {
         let queue = Queue::new();
+        let stale = Stale::default();
         listen(&informers, &queue);
+        watch_rooms(&informers, &stale);
         informers.synced().await;
         let scheduler = Self {
             client,
             clock,
             informers,
             assumed: BTreeMap::new(),
+            rooms: BTreeMap::new(),
+            stale,
         };
         work::run(scheduler, queue).await;
     }
 
-    /// Every node with what is left on it, counting pods that are assumed to be there.
-    fn rooms(&mut self) -> BTreeMap<String, (std::sync::Arc<Node>, Room)> {
-        let mut rooms: BTreeMap<_, _> = self
-            .informers
-            .nodes
-            .all()
-            .into_iter()
-            .map(|node| (node.name_any(), (node.clone(), Room::of(&node))))
-            .collect();
-        for pod in self.informers.pods.all() {
-            let key = Key::of(pod.as_ref());
-            let bound = node_of(&pod);
-            if bound.is_some() {
-                self.assumed.remove(&key);
+    /// Measures the nodes again about which something changed.
+    fn measure(&mut self) {
+        let pods = &self.informers.pods;
+        let stale = &self.stale;
+        self.assumed.retain(|key, (uid, node)| {
+            let pod = pods.get(key);
+            let is_open = pod.is_some_and(|pod| {
+                pod.uid().as_deref() == Some(uid.as_str()) && node_of(&pod).is_none()
+            });
+            if !is_open {
+                mark(stale, node);
             }
-            let assumed = self
-                .assumed
-                .get(&key)
-                .filter(|(uid, _)| pod.uid().as_deref() == Some(uid));
-            let node = bound.or(assumed.map(|(_, node)| node.as_str()));
-            if let Some((_, room)) = node.and_then(|node| rooms.get_mut(node))
-                && !is_finished(&pod)
-            {
+            is_open
+        });
+        let changed = std::mem::take(&mut *stale.lock().unwrap_or_else(PoisonError::into_inner));
+        for name in changed {
+            match self.informers.nodes.get(&Key::new("", &name)) {
+                None => _ = self.rooms.remove(&name),
+                Some(node) => {
+                    let room = self.room(&node, &name);
+                    self.rooms.insert(name, (node, room));
+                }
+            }
+        }
+    }
+
+    /// What is left on a node, counting pods that are assumed to be there.
+    fn room(&self, node: &Node, name: &str) -> Room {
+        let pods = &self.informers.pods;
+        let bound = pods.under(Index::Node, name);
+        let assumed = self.assumed.iter().filter(|(_, (_, node))| node == name);
+        let assumed = assumed.filter_map(|(key, _)| pods.get(key));
+        let mut room = Room::of(node);
+        for pod in bound.into_iter().chain(assumed) {
+            if !is_finished(&pod) {
                 room.take(&pod);
             }
         }
-        rooms
+        room
     }
 
     async fn bind(&mut self, key: &Key, pod: &Pod, node: &str) -> Result<(), kube::Error> {
@@ -98,6 +128,7 @@ impl Scheduler {
         if unless_overtaken(answer)?.is_some() {
             let assumed = (pod.uid().unwrap_or_default(), node.to_owned());
             self.assumed.insert(key.clone(), assumed);
+            mark(&self.stale, node);
         }
         Ok(())
     }
@@ -119,10 +150,7 @@ impl Scheduler {
             "message": message, "lastTransitionTime": Time(self.clock.now()),
         }] } }));
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        unless_overtaken(
-            pods.patch_status(&key.name, &PatchParams::default(), &patch)
-                .await,
-        )?;
+        unless_overtaken(send_patch(&pods, &key.name, Some("status"), &patch).await)?;
         Ok(())
     }
 }
@@ -137,10 +165,26 @@ fn is_waiting(pod: &Pod) -> bool {
     node_of(pod).is_none() && is_active(pod) && scheduler == NAME
 }
 
+/// Notes which nodes are to be measured again.
+fn watch_rooms(informers: &Informers, stale: &Stale) {
+    let (by_pods, by_nodes) = (Arc::clone(stale), Arc::clone(stale));
+    informers.pods.on_change(move |before, after| {
+        for node in [before, after].into_iter().flatten().filter_map(node_of) {
+            mark(&by_pods, node);
+        }
+    });
+    informers.nodes.on_change(move |before, after| {
+        if let Some(node) = after.or(before) {
+            mark(&by_nodes, &node.name_any());
+        }
+    });
+}
+
 fn listen(informers: &Informers, queue: &Queue<Key>) {
     let (pods, waiting) = (informers.pods.clone(), queue.clone());
     let wake_all = move || {
-        for pod in pods.all().iter().filter(|pod| is_waiting(pod)) {
+        let unbound = pods.under(Index::Node, "");
+        for pod in unbound.iter().filter(|pod| is_waiting(pod)) {
             waiting.add(Key::of(pod.as_ref()));
         }
     };
@@ -193,11 +237,12 @@ impl Actor for Scheduler {
         {
             return Ok(None);
         }
-        let rooms = self.rooms();
+        self.measure();
+        let rooms = &self.rooms;
         let demand = Demand::of(&pod);
         let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
         let mut best: Option<(fit::Score, &str)> = None;
-        for (name, (node, room)) in &rooms {
+        for (name, (node, room)) in rooms {
             match fit::judge(&pod, &demand, node, room) {
                 Ok(score) if best.is_none_or(|(known, _)| score > known) => {
                     best = Some((score, name));
@@ -212,7 +257,7 @@ impl Actor for Scheduler {
                 self.bind(key, &pod, &node).await?;
             }
             None => {
-                self.refuse(key, &pod, &fit::summary(rooms.len(), &refusals))
+                self.refuse(key, &pod, &fit::summary(self.rooms.len(), &refusals))
                     .await?;
             }
         }

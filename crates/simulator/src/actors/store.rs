@@ -6,7 +6,7 @@
 //! An actor's own writes are shown at once (`show`): without that, a controller would create a second
 //! pod for the one its watch has not yet told it about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,6 +40,18 @@ impl Key {
     }
 }
 
+/// What objects can be looked up by, besides their key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Index {
+    /// The node a pod is bound to; empty for a pod that is not.
+    Node,
+    /// The UID of the controlling owner.
+    Owner,
+}
+
+/// The value of an object in an index, if it is in there.
+pub(crate) type IndexValue<K> = fn(&K) -> Option<&str>;
+
 type Listener<K> = Arc<dyn Fn(Option<&K>, Option<&K>) + Send + Sync>;
 
 /// A cache of one kind; clones share it.
@@ -49,14 +61,52 @@ pub(crate) struct Store<K> {
 
 struct Shared<K> {
     state: Mutex<State<K>>,
+    indexes: Vec<(Index, IndexValue<K>)>,
     listeners: Mutex<Vec<Listener<K>>>,
     synced: watch::Sender<bool>,
 }
 
 struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
+    indexed: BTreeMap<(Index, String), BTreeSet<Key>>,
     /// The newest version the watch has told us of.
     seen: u64,
+}
+
+impl<K> State<K> {
+    /// Puts an object in or takes it out; gives back what was there.
+    fn change(
+        &mut self,
+        indexes: &[(Index, IndexValue<K>)],
+        key: Key,
+        after: Option<&Arc<K>>,
+    ) -> Option<Arc<K>> {
+        let before = match after {
+            Some(after) => self.objects.insert(key.clone(), Arc::clone(after)),
+            None => self.objects.remove(&key),
+        };
+        for (index, value) in indexes {
+            let old = before.as_deref().and_then(value);
+            let new = after.map(AsRef::as_ref).and_then(value);
+            if old == new {
+                continue;
+            }
+            if let Some(old) = old {
+                let place = (*index, old.to_owned());
+                if let Some(keys) = self.indexed.get_mut(&place) {
+                    keys.remove(&key);
+                    if keys.is_empty() {
+                        self.indexed.remove(&place);
+                    }
+                }
+            }
+            if let Some(new) = new {
+                let keys = self.indexed.entry((*index, new.to_owned())).or_default();
+                keys.insert(key.clone());
+            }
+        }
+        before
+    }
 }
 
 impl<K> Clone for Store<K> {
@@ -75,12 +125,19 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     pub(crate) fn new() -> Self {
+        Self::indexed(Vec::new())
+    }
+
+    /// A store in which objects can be looked up by more than their key.
+    pub(crate) fn indexed(indexes: Vec<(Index, IndexValue<K>)>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
                     objects: BTreeMap::new(),
+                    indexed: BTreeMap::new(),
                     seen: 0,
                 }),
+                indexes,
                 listeners: Mutex::new(Vec::new()),
                 synced: watch::Sender::new(false),
             }),
@@ -138,6 +195,17 @@ where
         })
     }
 
+    /// The objects with this value in an index, sorted by key.
+    pub(crate) fn under(&self, index: Index, value: &str) -> Vec<Arc<K>> {
+        self.with(|state| {
+            let keys = state.indexed.get(&(index, value.to_owned()));
+            keys.into_iter()
+                .flatten()
+                .filter_map(|key| state.objects.get(key).cloned())
+                .collect()
+        })
+    }
+
     /// Shows the answer to an own write before the watch does.
     pub(crate) fn show(&self, object: &K) {
         let key = Key::of(object);
@@ -146,7 +214,8 @@ where
             if version <= state.seen {
                 return None;
             }
-            Some(state.objects.insert(key, Arc::new(object.clone())))
+            let shown = Arc::new(object.clone());
+            Some(state.change(&self.shared.indexes, key, Some(&shown)))
         });
         if let Some(before) = before {
             self.notify(before.as_deref(), Some(object));
@@ -204,7 +273,12 @@ where
         let seen = version.parse().unwrap_or(0);
         let old = self.with(|state| {
             state.seen = state.seen.max(seen);
-            std::mem::replace(&mut state.objects, new.clone())
+            state.indexed.clear();
+            let old = std::mem::take(&mut state.objects);
+            for (key, object) in &new {
+                state.change(&self.shared.indexes, key.clone(), Some(object));
+            }
+            old
         });
         for (key, before) in &old {
             if !new.contains_key(key) {
@@ -228,7 +302,7 @@ where
                 .get(&key)
                 .map_or(0, |known| version_of(known.as_ref()));
             // An own write that was shown early may be newer than this event.
-            (known <= version).then(|| state.objects.insert(key, Arc::clone(&object)))
+            (known <= version).then(|| state.change(&self.shared.indexes, key, Some(&object)))
         });
         if let Some(before) = before {
             self.notify(before.as_deref(), Some(&object));
@@ -239,7 +313,7 @@ where
         let version = version_of(object);
         let before = self.with(|state| {
             state.seen = state.seen.max(version);
-            state.objects.remove(&Key::of(object))
+            state.change(&self.shared.indexes, Key::of(object), None)
         });
         self.notify(Some(before.as_deref().unwrap_or(object)), None);
     }

@@ -6,7 +6,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kube::Error;
+use kube::api::{Patch, PatchParams};
+use kube::core::Request;
+use kube::{Api, Error, Resource};
+use serde::Serialize;
+use serde::de::IgnoredAny;
 
 use super::queue::Queue;
 
@@ -39,6 +43,24 @@ pub(crate) async fn run<A: Actor>(mut actor: A, queue: Queue<A::Item>) {
             }
         }
     }
+}
+
+/// Patches an object, or a subresource of it, without reading the answer: the watch tells the same.
+pub(crate) async fn send_patch<K: Resource + Clone>(
+    api: &Api<K>,
+    name: &str,
+    subresource: Option<&str>,
+    patch: &Patch<impl Serialize + Debug>,
+) -> Result<(), Error> {
+    let requests = Request::new(api.resource_url());
+    let params = PatchParams::default();
+    let request = match subresource {
+        Some(subresource) => requests.patch_subresource(subresource, name, &params, patch),
+        None => requests.patch(name, &params, patch),
+    };
+    let client = api.clone().into_client();
+    let sent = request.map_err(Error::BuildRequest)?;
+    client.request::<IgnoredAny>(sent).await.map(drop)
 }
 
 /// Whether the server said that there is no such object.

@@ -12,15 +12,15 @@ pub(crate) mod stateful_set;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::objects::{controller_of, is_controlled_by};
+use super::objects::controller_of;
 use super::queue::Queue;
-use super::store::{Key, Store};
-use super::work::{is_conflict, unless_overtaken};
+use super::store::{Index, Key, Store};
+use super::work::{is_conflict, send_patch, unless_overtaken};
 
 /// Queues the controlling owner of every pod that changes, when it is of this kind.
 pub(crate) fn listen_to_children<C, K>(children: &Store<C>, queue: &Queue<Key>)
@@ -56,10 +56,8 @@ where
 
 /// The pods that `owner` controls, sorted by name.
 pub(crate) fn pods_of(pods: &Store<Pod>, owner: &impl Resource) -> Vec<std::sync::Arc<Pod>> {
-    let namespace = owner.namespace().unwrap_or_default();
-    let mut found = pods.within(&namespace);
-    found.retain(|pod| is_controlled_by(pod.as_ref(), owner));
-    found
+    let uid = owner.meta().uid.as_deref();
+    uid.map_or_else(Vec::new, |uid| pods.under(Index::Owner, uid))
 }
 
 /// Creates a pod and shows it in the store at once. A pod of that name that exists already is left.
@@ -119,10 +117,7 @@ where
     }
     let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let patch = Patch::Merge(json!({ "status": after }));
-    unless_overtaken(
-        api.patch_status(&object.name_any(), &PatchParams::default(), &patch)
-            .await,
-    )?;
+    unless_overtaken(send_patch(&api, &object.name_any(), Some("status"), &patch).await)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::Kubelet;
 use crate::actors::objects::{controller_of, is_ending, is_finished, is_ready, phase};
 use crate::actors::store::Key;
-use crate::actors::work::{Outcome, unless_overtaken};
+use crate::actors::work::{Outcome, send_patch, unless_overtaken};
 
 /// What the kubelet remembers of a pod between looks.
 pub(super) struct Run {
@@ -191,10 +191,7 @@ impl Kubelet {
         let pods: Api<Pod> =
             Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let patch = Patch::Strategic(json!({ "metadata": { "uid": pod.uid() }, "status": status }));
-        unless_overtaken(
-            pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
-                .await,
-        )?;
+        unless_overtaken(send_patch(&pods, &pod.name_any(), Some("status"), &patch).await)?;
         Ok(())
     }
 

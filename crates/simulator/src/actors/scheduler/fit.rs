@@ -103,9 +103,10 @@ impl Room {
 
 /// The score of a node for a pod, or the reason why it does not fit.
 pub(super) fn judge(pod: &Pod, demand: &Demand, node: &Node, room: &Room) -> Result<Score, String> {
-    let spec = pod.spec.clone().unwrap_or_default();
+    let none = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&none);
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    if !placement::is_wanted(&spec, node) {
+    if !placement::is_wanted(spec, node) {
         return Err("node(s) didn't match Pod's node affinity/selector".to_owned());
     }
     if let Some(taint) = placement::repelling(tolerations, node) {
@@ -129,7 +130,7 @@ pub(super) fn judge(pod: &Pod, demand: &Demand, node: &Node, room: &Room) -> Res
     if room.used.memory + demand.memory > room.memory {
         return Err("Insufficient memory".to_owned());
     }
-    if is_crowded(pod, &spec, room) {
+    if is_crowded(pod, spec, room) {
         return Err("node(s) didn't match pod anti-affinity rules".to_owned());
     }
     let disliked = placement::taints(node)

@@ -1,5 +1,6 @@
 //! Keeps one pod of a DaemonSet on every node that fits.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -35,8 +36,10 @@ impl DaemonSets {
         listen_to_children::<Pod, DaemonSet>(&informers.pods, &queue);
         let (sets, all) = (informers.daemon_sets.clone(), queue.clone());
         informers.nodes.on_change(move |before, after| {
-            let face = |node: &Node| (node.spec.clone(), node.labels().clone());
-            if before.map(face) != after.map(face) {
+            let is_same = before.zip(after).is_some_and(|(before, after)| {
+                before.spec == after.spec && before.labels() == after.labels()
+            });
+            if !is_same {
                 for set in sets.all() {
                     all.add(Key::of(set.as_ref()));
                 }
@@ -58,11 +61,16 @@ impl DaemonSets {
         pods: &[Arc<Pod>],
     ) -> Result<(), kube::Error> {
         let spec = template.spec.clone().unwrap_or_default();
+        let mut placed: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
+        for pod in pods {
+            placed
+                .entry(target(pod).unwrap_or_default())
+                .or_default()
+                .push(pod);
+        }
         for node in self.informers.nodes.all() {
             let name = node.name_any();
-            let mut here = pods
-                .iter()
-                .filter(|pod| target(pod).as_deref() == Some(name.as_str()));
+            let mut here = placed.remove(name.as_str()).into_iter().flatten();
             let found = here.next();
             let fits = fits(&spec, &node);
             match found {
@@ -134,7 +142,7 @@ impl DaemonSets {
         let pods = pods_of(&self.informers.pods, set);
         let hash = fingerprint(&spec.template);
         let nodes = self.informers.nodes.all();
-        let fitting: Vec<String> = nodes
+        let fitting: BTreeSet<String> = nodes
             .iter()
             .filter(|node| is_wanted(wanted, node) && may_start(wanted, node))
             .map(|node| node.name_any())
@@ -142,7 +150,7 @@ impl DaemonSets {
         let placed: Vec<&Arc<Pod>> = pods
             .iter()
             .filter(|pod| {
-                target(pod).is_some_and(|node| fitting.contains(&node)) && !is_finished(pod)
+                target(pod).is_some_and(|node| fitting.contains(node)) && !is_finished(pod)
             })
             .collect();
         let ready = placed.iter().filter(|pod| is_ready(pod)).count();
@@ -151,7 +159,7 @@ impl DaemonSets {
             .filter(|pod| pod.labels().get("controller-revision-hash") == Some(&hash));
         let stray = pods
             .iter()
-            .filter(|pod| target(pod).is_some_and(|node| !fitting.contains(&node)));
+            .filter(|pod| target(pod).is_some_and(|node| !fitting.contains(node)));
         DaemonSetStatus {
             current_number_scheduled: count(placed.len()),
             desired_number_scheduled: count(fitting.len()),
@@ -220,7 +228,7 @@ fn may_start(spec: &PodSpec, node: &Node) -> bool {
 }
 
 /// The node a daemon pod is meant for, bound or not.
-fn target(pod: &Pod) -> Option<String> {
+fn target(pod: &Pod) -> Option<&str> {
     let required = pod
         .spec
         .as_ref()?
@@ -236,7 +244,7 @@ fn target(pod: &Pod) -> Option<String> {
         .match_fields
         .as_ref()?
         .first()?;
-    field.values.as_ref()?.first().cloned()
+    field.values.as_ref()?.first().map(String::as_str)
 }
 
 #[async_trait]
