@@ -93,13 +93,15 @@ fn is_orphan(context: &Context, pod: &PodView) -> bool {
     kind == "DaemonSet" && context.stores.daemon_sets.get(&key).is_none()
 }
 
-/// Has the task woken when a budget changes that guards one of its pods.
-pub(crate) fn wait_for_budgets(
-    context: &Context,
-    task: &Key,
-    pods: &[PodView],
-    budgets: &[BudgetView],
-) {
+/// The budgets around these pods, with the task woken from now on when one of them changes that guards
+/// one of the pods. Whoever waits is noted before the budgets are read: a change in between is not
+/// lost.
+pub(crate) fn budgets_for(context: &Context, task: &Key, pods: &[PodView]) -> Vec<BudgetView> {
+    wait_for_budgets(context, task, pods, &budgets(context, pods));
+    budgets(context, pods)
+}
+
+fn wait_for_budgets(context: &Context, task: &Key, pods: &[PodView], budgets: &[BudgetView]) {
     let staying = pods.iter().filter(|pod| !pod.terminating && !pod.finished);
     let guards = staying.flat_map(|pod| {
         let guarding = move |budget: &&BudgetView| is_guarded(pod, budget).unwrap_or(true);

@@ -121,12 +121,13 @@ fn judge(wave: &Wave<'_>, pod: &PodView, budgets: &Budgets<'_>) -> Option<(Weigh
     if let Some(block) = drain::policy_block(pod, wave.around, wave.policy) {
         return Some((Weight::Blocks, block));
     }
+    // No budget guards a pod that has not begun to run, but it will have by the time of its drain.
     match guard(pod, budgets) {
-        Err(block) if !pod.pending => return Some((Weight::Blocks, block)),
-        Ok(Some(budget)) if budget.is_hopeless() && !pod.pending => {
+        Err(block) => return Some((Weight::Blocks, block)),
+        Ok(Some(budget)) if budget.is_hopeless() => {
             return Some((Weight::Blocks, drain::closed(budget)));
         }
-        Ok(_) | Err(_) => {}
+        Ok(_) => {}
     }
     if let Some(refusal) = wave.around.refusals.get(&pod.uid) {
         let block = Block::Refused {

@@ -256,3 +256,6 @@ fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
 pub(crate) fn text(value: Option<&String>) -> String {
     value.cloned().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

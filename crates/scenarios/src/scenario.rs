@@ -6,6 +6,7 @@
 mod hurry;
 mod world;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::SignedDuration;
@@ -129,6 +130,8 @@ pub struct Expectations {
     pub max_moves: Option<usize>,
     /// How many evictions a budget may have refused.
     pub max_refused: Option<usize>,
+    /// Reasons that conditions of every run must have at the end, by condition type.
+    pub conditions: BTreeMap<String, String>,
 }
 
 impl Default for Expectations {
@@ -141,6 +144,7 @@ impl Default for Expectations {
             failed: None,
             max_moves: None,
             max_refused: None,
+            conditions: BTreeMap::new(),
         }
     }
 }

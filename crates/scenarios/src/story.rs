@@ -338,7 +338,24 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         trace_hash: String::new(),
     });
     report.unmet = unmet(&scenario.expect, &report);
+    let missing = runs.iter().flat_map(|run| missing(&scenario.expect, run));
+    report.unmet.extend(missing);
     report
+}
+
+/// Conditions of a run that are not as expected.
+fn missing(expect: &Expectations, run: &NodePatchRun) -> Vec<String> {
+    let status = run.status.as_ref();
+    let reason = |kind: &String| {
+        let conditions = status.into_iter().flat_map(|status| &status.conditions);
+        let mut found = conditions.filter(|one| one.type_ == *kind);
+        found.next().map_or("absent", |one| one.reason.as_str())
+    };
+    let wrong = expect.conditions.iter().filter_map(|(kind, wanted)| {
+        let is = reason(kind);
+        (is != wanted).then(|| format!("condition {kind} is {is}, expected {wanted}"))
+    });
+    wrong.collect()
 }
 
 /// What was expected and did not come about.

@@ -42,9 +42,8 @@ pub(super) async fn observe(
     }
     let mut snapshot = TaskSnapshot::of(task.as_ref().clone());
     let step = step_of(&snapshot);
-    if step != TaskStep::Drain {
-        context.evictions.wait(key, BTreeSet::new());
-    }
+    // A step that waits for budgets says so anew.
+    context.evictions.wait(key, BTreeSet::new());
     if step.is_final() {
         return Ok(None);
     }
@@ -115,10 +114,8 @@ impl Look<'_> {
     fn while_draining(&self, snapshot: &mut TaskSnapshot) {
         let node = &self.task.spec.node_name;
         let pods = drain::pods(self.context, node);
-        snapshot.budgets = drain::budgets(self.context, &pods);
+        snapshot.budgets = drain::budgets_for(self.context, &Key::of(self.task), &pods);
         snapshot.around = drain::around(self.context, [node.as_str()], &pods);
-        let key = Key::of(self.task);
-        drain::wait_for_budgets(self.context, &key, &pods, &snapshot.budgets);
         snapshot.pods = Observed::Present(pods);
     }
 
