@@ -48,7 +48,7 @@ pub fn report(findings: &[Finding], looked: PreflightRecord) -> Report {
     };
     let notice = match truth {
         Truth::False => Notice::warning(reason, message),
-        _ => Notice::normal(reason, message),
+        Truth::True | Truth::Unknown => Notice::normal(reason, message),
     };
     Report {
         record,
