@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
-use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef};
 use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
@@ -216,11 +216,16 @@ impl Context {
         }
     }
 
-    /// The cloud of this type.
-    pub(crate) fn provider(&self, kind: &str) -> Result<&Arc<dyn Provider>, PassError> {
-        self.providers
-            .get(kind)
-            .ok_or_else(|| PassError::NoProvider(kind.to_owned()))
+    /// The cloud that a manifest's block asks for.
+    pub(crate) async fn provider(
+        &self,
+        block: Option<&ProviderRef>,
+    ) -> Result<Arc<dyn Provider>, PassError> {
+        let kind = block.map(|block| block.r#type.as_str()).unwrap_or_default();
+        match (self.providers.get(kind), block) {
+            (Some(source), Some(block)) => Ok(source.provider(block).await?),
+            _ => Err(PassError::NoProvider(kind.to_owned())),
+        }
     }
 
     /// The types of cloud that this operator speaks to.

@@ -12,13 +12,13 @@ use shipshape_cluster::leader::{self, Ended, Leader};
 use shipshape_cluster::queue::{self, Pace, Queue};
 use shipshape_cluster::{Clock, Key, Shutdown};
 use shipshape_engine::settings::Settings;
-use shipshape_provider::Provider;
+use shipshape_provider::ProviderSource;
 
 use crate::context::Context;
 use crate::{run, task, watches};
 
 /// Clouds by the type that a manifest names.
-pub type Providers = BTreeMap<String, Arc<dyn Provider>>;
+pub type Providers = BTreeMap<String, Arc<dyn ProviderSource>>;
 
 /// Where the operator keeps its own objects, and who it is.
 #[derive(Clone, Debug)]

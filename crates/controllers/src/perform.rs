@@ -5,7 +5,7 @@
 
 use kube::Api;
 use kube::api::PostParams;
-use shipshape_api::{NodePatchTask, names};
+use shipshape_api::{NodePatchTask, ProviderRef, names};
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::lock::Claim;
@@ -23,7 +23,7 @@ use crate::evictions::{Grant, Refusing};
 /// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
 pub(crate) async fn perform(
     context: &Context,
-    provider: &str,
+    provider: Option<&ProviderRef>,
     effects: &[Effect],
 ) -> Result<(), PassError> {
     for effect in effects {
@@ -33,7 +33,11 @@ pub(crate) async fn perform(
     Ok(())
 }
 
-async fn perform_one(context: &Context, provider: &str, effect: &Effect) -> Result<(), PassError> {
+async fn perform_one(
+    context: &Context,
+    provider: Option<&ProviderRef>,
+    effect: &Effect,
+) -> Result<(), PassError> {
     match effect {
         Effect::GrantSlots { ledger, slots } => grant_slots(context, ledger, slots).await,
         Effect::EnsureTask(task) => ensure_task(context, task).await,
@@ -44,14 +48,22 @@ async fn perform_one(context: &Context, provider: &str, effect: &Effect) -> Resu
         }
         Effect::EnsureReplacement(request) => {
             context
-                .provider(provider)?
+                .provider(provider)
+                .await?
                 .ensure_replacement(request)
                 .await?;
             Ok(())
         }
         Effect::EnsureCordoned(target) => cordon(context, target).await,
         Effect::EvictPod(target) => evict_pod(context, target).await,
-        Effect::DeleteMachine(id) => Ok(context.provider(provider)?.delete_machine(id).await?),
+        Effect::DeleteMachine(id) => {
+            let cloud = context.provider(provider).await?;
+            Ok(cloud.delete_machine(id).await?)
+        }
+        Effect::RestoreGroups => {
+            let cloud = context.provider(provider).await?;
+            Ok(cloud.restore_groups().await?)
+        }
         Effect::DeleteNode(target) => {
             context.nodes.delete(&target.name, &target.uid).await?;
             Ok(())

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
+use shipshape_engine::decision::Effect;
 use shipshape_engine::run::decide;
 
 use crate::context::Context;
@@ -40,16 +41,22 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         return Ok(Some(context.clock.now()));
     }
     let decision = decide(&snapshot, &context.settings, context.clock.now());
-    let provider = &snapshot.run.spec.provider.r#type;
-    let acted = perform(context, provider, &decision.effects).await;
+    let provider = &snapshot.run.spec.provider;
+    let acted = perform(context, Some(provider), &decision.effects).await;
     let mut status = decision.status;
+    let mut notices = decision.notices;
+    if acted.is_err() && decision.effects.contains(&Effect::RestoreGroups) {
+        // What was not given back keeps the run from ending: the next pass comes here again.
+        status = snapshot.run.status.clone().unwrap_or_default();
+        notices.clear();
+    }
     status.last_error = acted.as_ref().err().map(ToString::to_string);
     report(
         context,
         &context.stores.runs,
         &snapshot.run,
         &status,
-        &decision.notices,
+        &notices,
     )
     .await?;
     acted.map(|()| decision.wake)

@@ -36,7 +36,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     let decision = decide(&snapshot, &context.settings, context.clock.now());
     let acted = perform(
         context,
-        snapshot.task.spec.provider_type(),
+        snapshot.task.spec.provider.as_ref(),
         &decision.effects,
     )
     .await;

@@ -65,6 +65,8 @@ pub enum Effect {
     EvictPod(PodTarget),
     /// Asks the cloud for the end of a machine.
     DeleteMachine(MachineId),
+    /// Gives the cloud's groups back what replacements changed about them.
+    RestoreGroups,
     /// Deletes the Node object.
     DeleteNode(NodeTarget),
     /// Gives the slot of a node back, if it is still this task's.
@@ -95,6 +97,7 @@ impl Effect {
             Self::EnsureCordoned(_) => "EnsureCordoned",
             Self::EvictPod(_) => "EvictPod",
             Self::DeleteMachine(_) => "DeleteMachine",
+            Self::RestoreGroups => "RestoreGroups",
             Self::DeleteNode(_) => "DeleteNode",
             Self::ReleaseSlot { .. } => "ReleaseSlot",
             Self::ReleaseLock { .. } => "ReleaseLock",

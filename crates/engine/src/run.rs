@@ -71,7 +71,10 @@ impl Draft<'_> {
             );
             return true;
         }
-        let known = self.snapshot.known_providers.join(", ");
+        let known = match self.snapshot.known_providers.join(", ") {
+            none if none.is_empty() => "none".to_owned(),
+            known => known,
+        };
         self.refuse(
             "UnsupportedProvider",
             format!("spec.provider.type {wanted:?} is not supported here; supported: {known}"),
@@ -225,6 +228,10 @@ impl Draft<'_> {
             Notice::warning(reason, message.clone())
         });
         self.claim(COMPLETED, Truth::True, reason, message);
+        // The last one out puts things back; a group may be another run's too.
+        if self.snapshot.others == 0 {
+            self.decision.effects.push(Effect::RestoreGroups);
+        }
     }
 
     fn pause(&mut self) {

@@ -29,6 +29,8 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
+    /// How many other runs in the same cloud have not ended.
+    pub others: usize,
     /// The ledger, read live; asked for only while nodes wait.
     pub ledger: Observed<Ledger>,
 }

@@ -105,10 +105,25 @@ impl Groups<'_> {
         group: &str,
         zone: &str,
         token: &str,
+    ) -> Result<String, Failure> {
+        self.launch_some(1, (group, zone, token), Kind::Repeatable)
+            .await
+    }
+
+    /// Asks the group for no machine at all, which a service that has the call refuses.
+    pub(crate) async fn launch_none(&self, group: &str, zone: &str) -> Result<String, Failure> {
+        self.launch_some(0, (group, zone, "probe"), Kind::Once)
+            .await
+    }
+
+    async fn launch_some(
+        &self,
+        machines: i32,
+        (group, zone, token): (&str, &str, &str),
         kind: Kind,
     ) -> Result<String, Failure> {
         let call = || {
-            let call = self.client.launch_instances().requested_capacity(1);
+            let call = self.client.launch_instances().requested_capacity(machines);
             let call = call.auto_scaling_group_name(group).client_token(token);
             let call = call
                 .availability_zones(zone)

@@ -14,14 +14,11 @@ use shipshape_provider::{Error, Result};
 use crate::Aws;
 use crate::failure::{Failure, Meaning};
 use crate::groups::{GroupFacts, filter};
-use crate::pace::Kind;
 use crate::region::Region;
 use crate::settings::{FullGroups, LaunchMode};
 
 /// The process that would move machines between zones while one zone has a machine too many.
 const REBALANCE: &str = "AZRebalance";
-/// A group that cannot exist, because of its first character: asking it to launch changes nothing.
-const NOBODY: &str = ":shipshape-asks-whether-this-call-exists";
 /// How often a service that gives no clear answer is asked whether it has the group launch.
 const PROBES: usize = 3;
 
@@ -113,7 +110,7 @@ impl Aws {
     async fn begin_hold(&self, group: &GroupFacts) -> Result<Hold> {
         let is_suspended = group.suspended.contains(REBALANCE);
         let hold = Hold {
-            way: self.region.way().await?,
+            way: self.region.way(group).await?,
             suspender: if is_suspended {
                 Suspender::Others
             } else {
@@ -230,8 +227,8 @@ impl Aws {
 
 impl Region {
     /// How machines are launched in this region. The service is asked once whether it has the group
-    /// launch, with a question that no group can answer.
-    async fn way(&self) -> Result<Way> {
+    /// launch, by asking for no machines: with the group at hand, because rights may hang on it.
+    async fn way(&self, group: &GroupFacts) -> Result<Way> {
         if self.settings.launch == LaunchMode::RunAndAttach {
             return Ok(Way::RunAndAttach);
         }
@@ -241,9 +238,10 @@ impl Region {
         let mut served = false;
         for _ in 0..PROBES {
             let groups = self.calls.groups();
-            let answer = groups.launch(NOBODY, "none", "probe", Kind::Once).await;
+            let zone = group.zones.first().map(String::as_str).unwrap_or_default();
+            let answer = groups.launch_none(&group.id, zone).await;
             match answer.as_ref().map_err(Failure::meaning) {
-                // No such group, so the call is there.
+                // None is too few, so the call is there.
                 Err(Meaning::Refused | Meaning::Unknown | Meaning::OtherWords) | Ok(_) => {
                     served = true;
                     break;

@@ -175,9 +175,7 @@ impl Aws {
     ) -> std::result::Result<MachineId, Failure> {
         let groups = self.region.calls.groups();
         let token = wanted.client_token(zone);
-        let id = groups
-            .launch(&group.id, zone, &token, Kind::Repeatable)
-            .await;
+        let id = groups.launch(&group.id, zone, &token).await;
         match id {
             // A policy that mixes spot and on-demand is beyond this call; nothing was launched.
             Err(failure) if group.mixed.is_some() && failure.meaning() == Meaning::Refused => Err(

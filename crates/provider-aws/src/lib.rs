@@ -21,9 +21,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
+use shipshape_api::ProviderRef;
 use shipshape_engine::machine::{Group, GroupId, ImageId, Machine, MachineId, ProviderId, Token};
 use shipshape_engine::naming::hex;
-use shipshape_provider::{Error, Provider, ReplacementRequest, Result};
+use shipshape_provider::{Error, Provider, ProviderSource, ReplacementRequest, Result};
 use tokio::sync::Mutex;
 
 use crate::connection::Source;
@@ -45,7 +46,7 @@ const TOKEN_DIGITS: usize = 32;
 pub struct Regions {
     settings: ClientSettings,
     source: Source,
-    open: Arc<Mutex<BTreeMap<String, Arc<Region>>>>,
+    regions: Arc<Mutex<BTreeMap<String, Arc<Region>>>>,
 }
 
 impl Regions {
@@ -77,8 +78,8 @@ impl Regions {
 
     /// The provider for a manifest's settings. Providers of one region share their clients, their
     /// limit of calls and their collected reads.
-    pub async fn provider(&self, settings: AwsSettings) -> Result<Aws> {
-        let mut open = self.open.lock().await;
+    pub async fn open(&self, settings: AwsSettings) -> Result<Aws> {
+        let mut open = self.regions.lock().await;
         let region = match open.get(&settings.region) {
             Some(region) => Arc::clone(region),
             None => {
@@ -90,6 +91,18 @@ impl Regions {
             }
         };
         Ok(Aws { region, settings })
+    }
+}
+
+#[async_trait]
+impl ProviderSource for Regions {
+    async fn provider(&self, block: &ProviderRef) -> Result<Arc<dyn Provider>> {
+        let settings = block.aws.as_ref().ok_or_else(|| Error::Refused {
+            what: "the provider".to_owned(),
+            message: "provider.aws is missing".to_owned(),
+        })?;
+        let provider = self.open(AwsSettings::from(settings)).await?;
+        Ok(Arc::new(provider))
     }
 }
 

@@ -81,7 +81,7 @@ impl Moto {
             ..AwsSettings::default()
         };
         Set {
-            provider: regions.provider(settings).await.unwrap(),
+            provider: regions.open(settings).await.unwrap(),
             running: MachineId::from(running.trim()),
         }
     }

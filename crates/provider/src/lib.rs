@@ -6,6 +6,7 @@
 
 pub mod contract;
 mod error;
+mod source;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use shipshape_engine::machine::{Group, GroupId, ImageId, Machine, MachineId, Pro
 
 pub use error::{Error, ErrorClass, Result};
 pub use shipshape_engine::machine::ReplacementRequest;
+pub use source::ProviderSource;
 
 /// A cloud, or something that plays one.
 #[async_trait]

@@ -48,6 +48,40 @@ pub(crate) struct LeaderElection {
 pub(crate) struct Providers {
     /// A cloud of the embedded cluster that another process serves on loopback.
     pub(crate) embedded: Option<Embedded>,
+    /// Amazon Web Services; read only where the binary was built for it.
+    pub(crate) aws: Aws,
+}
+
+/// What may be done to groups of Amazon Web Services, and how fast.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[cfg_attr(
+    not(feature = "aws"),
+    expect(
+        dead_code,
+        reason = "a file for one build must be readable by the other"
+    )
+)]
+pub(crate) struct Aws {
+    /// Whether the maximum of a group may be raised for a replacement.
+    pub(crate) raise_max: bool,
+    /// Whether groups launch replacements themselves, where the service can.
+    pub(crate) group_launch: bool,
+    /// Reads a second, over a long time.
+    pub(crate) reads_per_second: Option<u32>,
+    /// Changes a second, over a long time.
+    pub(crate) writes_per_second: Option<u32>,
+}
+
+impl Default for Aws {
+    fn default() -> Self {
+        Self {
+            raise_max: false,
+            group_launch: true,
+            reads_per_second: None,
+            writes_per_second: None,
+        }
+    }
 }
 
 /// Where an embedded cloud is served.

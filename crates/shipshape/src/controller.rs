@@ -81,7 +81,34 @@ fn providers(config: &Config) -> anyhow::Result<Providers> {
             .with_context(|| format!("providers.embedded.endpoint {}", embedded.endpoint))?;
         providers.insert("embedded".to_owned(), Arc::new(cloud));
     }
+    #[cfg(feature = "aws")]
+    providers.insert("aws".to_owned(), Arc::new(aws(&config.providers.aws)));
     Ok(providers)
+}
+
+/// Regions are opened when a manifest first names them; credentials come from the environment.
+#[cfg(feature = "aws")]
+fn aws(config: &crate::config::Aws) -> shipshape_provider_aws::Regions {
+    use shipshape_provider_aws::{ClientSettings, FullGroups, LaunchMode, PaceSettings};
+    let usual = PaceSettings::default();
+    shipshape_provider_aws::Regions::new(ClientSettings {
+        full_groups: if config.raise_max {
+            FullGroups::Raise
+        } else {
+            FullGroups::Respect
+        },
+        launch: if config.group_launch {
+            LaunchMode::GroupFirst
+        } else {
+            LaunchMode::RunAndAttach
+        },
+        pace: PaceSettings {
+            reads_per_second: config.reads_per_second.unwrap_or(usual.reads_per_second),
+            writes_per_second: config.writes_per_second.unwrap_or(usual.writes_per_second),
+            ..usual
+        },
+        ..ClientSettings::default()
+    })
 }
 
 fn election(config: &Config, identity: &str) -> Option<leader::Settings> {

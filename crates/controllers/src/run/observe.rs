@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use shipshape_api::conditions::COMPLETED;
 use shipshape_api::node_patch_run::Candidate;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::admit::Waiting;
+use shipshape_engine::condition;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView};
@@ -67,10 +69,27 @@ pub(super) async fn observe(
         waiting,
         succeeded: by_standing(Standing::Succeeded).len(),
         failed: by_standing(Standing::Failed).len(),
+        others: others(context, &run),
         open,
         ledger,
         run: run.as_ref().clone(),
     }))
+}
+
+/// Other runs in the same cloud that have not ended.
+fn others(context: &Context, run: &NodePatchRun) -> usize {
+    let runs = context.stores.runs.list();
+    let others = runs.iter().filter(|other| {
+        other.metadata.uid != run.metadata.uid
+            && other.spec.provider.r#type == run.spec.provider.r#type
+    });
+    let at_work = others.filter(|other| {
+        let status = other.status.as_ref();
+        status.is_some_and(|status| {
+            status.plan.is_some() && !condition::is_true(&status.conditions, COMPLETED)
+        })
+    });
+    at_work.count()
 }
 
 fn all_nodes(context: &Context) -> Vec<NodeView> {

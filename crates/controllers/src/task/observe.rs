@@ -4,9 +4,9 @@
 //! node before the cordon and before the machine goes, the pods before the machine goes, the ledger
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
-use std::error::Error;
-
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -18,7 +18,7 @@ use shipshape_engine::machine::{Group, Machine, MachineId, MachineState, Provide
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView};
-use shipshape_provider::Error as CloudError;
+use shipshape_provider::{Error as CloudError, Provider};
 
 use crate::context::{Context, NODES_BY_PROVIDER_ID};
 use crate::drain;
@@ -240,15 +240,20 @@ impl Look<'_> {
             .map(|record| MachineId(record.id.clone()))
     }
 
+    async fn provider(&self) -> Result<Arc<dyn Provider>, PassError> {
+        let block = self.task.spec.provider.as_ref();
+        self.context.provider(block).await
+    }
+
     async fn machine_behind(&self, id: &ProviderId) -> Observed<Machine> {
-        match self.context.provider(self.task.spec.provider_type()) {
+        match self.provider().await {
             Ok(provider) => found(provider.resolve(id).await),
             Err(error) => Observed::Unknown(in_full(&error)),
         }
     }
 
     async fn machine(&self, id: &MachineId) -> Observed<Machine> {
-        match self.context.provider(self.task.spec.provider_type()) {
+        match self.provider().await {
             Ok(provider) => found(provider.machine(id).await),
             Err(error) => Observed::Unknown(in_full(&error)),
         }
@@ -259,7 +264,7 @@ impl Look<'_> {
         let Some(record) = status.and_then(|status| status.replacement.as_ref()) else {
             return Observed::Absent;
         };
-        match self.context.provider(self.task.spec.provider_type()) {
+        match self.provider().await {
             Ok(provider) => answer(
                 provider
                     .find_replacement(&Token(record.token.clone()))
@@ -273,7 +278,7 @@ impl Look<'_> {
         let Some(id) = &machine.group else {
             return Observed::Absent;
         };
-        match self.context.provider(self.task.spec.provider_type()) {
+        match self.provider().await {
             Ok(provider) => found(provider.group(id).await),
             Err(error) => Observed::Unknown(in_full(&error)),
         }

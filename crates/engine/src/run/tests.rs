@@ -66,6 +66,7 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
+        others: 0,
         ledger: Observed::NotAsked,
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn quick() -> ClientSettings {
             reads_per_second: 2_000,
             writes_per_second: 2_000,
             attempt: Duration::from_millis(500),
-            deadline: Duration::from_secs(3),
+            deadline: Duration::from_millis(2_500),
             first_wait: Duration::from_millis(10),
             longest_wait: Duration::from_millis(200),
             ..PaceSettings::default()
@@ -119,7 +119,7 @@ impl Wired {
 /// A provider as a fresh process would make it: nothing is remembered.
 pub(crate) async fn connect(endpoint: &str, client: ClientSettings, settings: AwsSettings) -> Aws {
     let regions = Regions::at(endpoint, CALLER, SECRET, client);
-    regions.provider(settings).await.unwrap()
+    regions.open(settings).await.unwrap()
 }
 
 #[async_trait]

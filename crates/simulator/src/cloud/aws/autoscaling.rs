@@ -163,6 +163,9 @@ fn launch(cloud: &CloudHandle, form: &Form) -> Answer {
             return Ok(made);
         }
         let group = group_of(state, form)?;
+        if form.get("RequestedCapacity") != Some("1") {
+            return Err(Fault::invalid("Only one machine at a time is served here"));
+        }
         let made = state.model.launch_member(&group, zone, now)?;
         state
             .model
