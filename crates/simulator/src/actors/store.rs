@@ -78,12 +78,12 @@ impl<K> State<K> {
     fn change(
         &mut self,
         indexes: &[(Index, IndexValue<K>)],
-        key: Key,
+        key: &Key,
         after: Option<&Arc<K>>,
     ) -> Option<Arc<K>> {
         let before = match after {
             Some(after) => self.objects.insert(key.clone(), Arc::clone(after)),
-            None => self.objects.remove(&key),
+            None => self.objects.remove(key),
         };
         for (index, value) in indexes {
             let old = before.as_deref().and_then(value);
@@ -94,7 +94,7 @@ impl<K> State<K> {
             if let Some(old) = old {
                 let place = (*index, old.to_owned());
                 if let Some(keys) = self.indexed.get_mut(&place) {
-                    keys.remove(&key);
+                    keys.remove(key);
                     if keys.is_empty() {
                         self.indexed.remove(&place);
                     }
@@ -215,7 +215,7 @@ where
                 return None;
             }
             let shown = Arc::new(object.clone());
-            Some(state.change(&self.shared.indexes, key, Some(&shown)))
+            Some(state.change(&self.shared.indexes, &key, Some(&shown)))
         });
         if let Some(before) = before {
             self.notify(before.as_deref(), Some(object));
@@ -276,7 +276,7 @@ where
             state.indexed.clear();
             let old = std::mem::take(&mut state.objects);
             for (key, object) in &new {
-                state.change(&self.shared.indexes, key.clone(), Some(object));
+                state.change(&self.shared.indexes, key, Some(object));
             }
             old
         });
@@ -302,7 +302,7 @@ where
                 .get(&key)
                 .map_or(0, |known| version_of(known.as_ref()));
             // An own write that was shown early may be newer than this event.
-            (known <= version).then(|| state.change(&self.shared.indexes, key, Some(&object)))
+            (known <= version).then(|| state.change(&self.shared.indexes, &key, Some(&object)))
         });
         if let Some(before) = before {
             self.notify(before.as_deref(), Some(&object));
@@ -313,7 +313,7 @@ where
         let version = version_of(object);
         let before = self.with(|state| {
             state.seen = state.seen.max(version);
-            state.change(&self.shared.indexes, Key::of(object), None)
+            state.change(&self.shared.indexes, &Key::of(object), None)
         });
         self.notify(Some(before.as_deref().unwrap_or(object)), None);
     }
