@@ -78,11 +78,11 @@ pub struct ScalingGroupSpec {
     pub autoscaling: Option<bool>,
     /// Fewest machines the autoscaler may keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::count(0, 1))]
+    #[schemars(transform = schema::at_least(0), extend("default" = 1))]
     pub min: Option<i32>,
     /// Most machines the autoscaler may ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::count(0, 10))]
+    #[schemars(transform = schema::at_least(0), extend("default" = 10))]
     pub max: Option<i32>,
     /// What the group's nodes are.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -100,10 +100,17 @@ pub(crate) fn at_least(minimum: i32) -> impl Transform {
     }
 }
 
-/// An integer of at least `minimum`; `default` when absent.
+/// Most that a count may say: more nodes than one cluster has, and sums of a few still fit.
+pub(crate) const COUNT: i32 = 10_000;
+
+/// An integer of at least `minimum` and, unless the field says less, at most [`COUNT`]; `default`
+/// when absent.
 pub(crate) fn count(minimum: i32, default: i32) -> impl Transform {
     move |schema: &mut Schema| {
         at_least(minimum).transform(schema);
+        if schema.get("maximum").is_none() {
+            schema.insert("maximum".into(), COUNT.into());
+        }
         schema.insert("default".into(), default.into());
     }
 }

@@ -13,6 +13,7 @@ pub mod story;
 pub mod swarm;
 pub mod timeline;
 pub mod witness;
+pub mod yaml;
 
 pub use report::{Outcome, Report};
 pub use scenario::Scenario;

@@ -3,7 +3,7 @@
 //! Owns the order in which facts are told. What the logs gained is told before the change that was
 //! just seen, so that a cloud call is judged by what was visible when it was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -30,6 +30,8 @@ struct Seen {
     calls: usize,
     /// Provider ids of machines, kept after the machines are gone.
     provider_ids: BTreeMap<String, String>,
+    /// UIDs of all runs that there ever were.
+    runs: BTreeSet<String>,
 }
 
 /// Watches a stage while a story plays.
@@ -42,7 +44,7 @@ pub struct Observer {
     pub tasks: Store<NodePatchTask>,
     /// The nodes, as they stand.
     pub nodes: Store<Node>,
-    /// Told whenever a run changes.
+    /// Told whenever a run or a task changes.
     pub runs_changed: Arc<Notify>,
     _following: Vec<Following>,
 }
@@ -56,6 +58,7 @@ impl Observer {
             requests: (stage.requests)(0).1,
             calls: stage.cloud.log().len(),
             provider_ids: BTreeMap::new(),
+            runs: BTreeSet::new(),
         }));
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
@@ -79,13 +82,19 @@ impl Observer {
             }),
             tasks.start(Api::all(client.clone()), Settings::default(), {
                 let (clock, seen) = (stage.clock, Arc::clone(&seen));
+                let changed = Arc::clone(&runs_changed);
                 move |change: Change<NodePatchTask>| {
                     lock(&seen).timeline.saw(change.object(), clock.now());
+                    changed.notify_one();
                 }
             }),
             runs.start(Api::all(client), Settings::default(), {
-                let changed = Arc::clone(&runs_changed);
-                move |_| changed.notify_one()
+                let (changed, seen) = (Arc::clone(&runs_changed), Arc::clone(&seen));
+                move |change: Change<NodePatchRun>| {
+                    let uid = change.object().metadata.uid.clone();
+                    lock(&seen).runs.extend(uid);
+                    changed.notify_one();
+                }
             }),
         ];
         let observer = Self {
@@ -110,6 +119,11 @@ impl Observer {
         let mut seen = lock(&self.seen);
         read_logs(&self.stage, &mut seen);
         work(&mut seen.witness)
+    }
+
+    /// How many runs there ever were.
+    pub fn runs_seen(&self) -> usize {
+        lock(&self.seen).runs.len()
     }
 
     /// The picture so far.

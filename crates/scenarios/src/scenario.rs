@@ -3,6 +3,7 @@
 //! Owns the format and its checks: a wrong file gets a sentence with its line and field. Must not
 //! start anything. `docs/scenarios.md` documents every key.
 
+mod check;
 mod hurry;
 mod world;
 
@@ -16,6 +17,7 @@ use shipshape_engine::settings::Settings;
 use thiserror::Error;
 
 use crate::report::Outcome;
+use crate::yaml;
 pub use world::{Budget, Workload, WorkloadKind, WorldSection};
 
 /// A scenario that cannot be read.
@@ -166,44 +168,9 @@ impl Scenario {
             path: path.to_owned(),
             message,
         };
-        let scenario: Self =
-            serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        scenario.check().map_err(wrong)?;
+        let scenario: Self = yaml::read(text).map_err(wrong)?;
+        check::check(&scenario).map_err(wrong)?;
         Ok(scenario)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.world.nodes == 0 {
-            return Err("world.nodes is 0; a scenario needs at least one node".to_owned());
-        }
-        if self.world.zones.is_empty() {
-            return Err("world.zones is empty; name at least one zone".to_owned());
-        }
-        if self.intents.is_empty() {
-            return Err("intents is empty; give at least one manifest".to_owned());
-        }
-        for (index, intent) in self.intents.iter().enumerate() {
-            for field in ["apiVersion", "kind", "metadata"] {
-                if intent.get(field).is_none() {
-                    return Err(format!("intents[{index}].{field} is missing"));
-                }
-            }
-        }
-        for (index, event) in self.events.iter().enumerate() {
-            let (Action::Cordon { node }
-            | Action::Uncordon { node }
-            | Action::KillMachine { node }) = &event.action
-            else {
-                continue;
-            };
-            if *node >= self.world.nodes as usize {
-                return Err(format!(
-                    "events[{index}] names node {node}; there are {} nodes, counted from 0",
-                    self.world.nodes
-                ));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -5,8 +5,9 @@
 
 mod events;
 mod last_words;
+mod operator_process;
+mod runs;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,20 +17,19 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use shipshape_api::conditions::{ACCEPTED, COMPLETED};
 use shipshape_api::{NodePatchRun, TaskStep, names};
-use shipshape_cluster::{Shutdown, leader};
-use shipshape_controllers::{Operator, Places, Providers};
 use shipshape_engine::condition;
-use shipshape_engine::settings::Settings;
 use shipshape_simulator::world::{World, WorldError};
 use thiserror::Error;
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
 
 use crate::observer::Observer;
 use crate::report::{NodeCount, Outcome, Report};
 use crate::scenario::{Expectations, Scenario};
-use crate::stage::{OPERATOR, Stage};
+use crate::stage::Stage;
 use crate::timeline::Timeline;
 use crate::witness::{Promises, Witness};
+
+pub use operator_process::OperatorProcess;
 
 /// A story that could not be played.
 #[derive(Debug, Error)]
@@ -43,11 +43,14 @@ pub enum StoryError {
     /// The API refused an object of the scenario.
     #[error("the API refused {what}")]
     Refused {
-        /// The object, kind and name.
+        /// The object: where it stands in the file, if it does, kind and name.
         what: String,
         /// What the API said.
         source: Box<kube::Error>,
     },
+    /// The operator's process ended by itself.
+    #[error("the operator ended badly")]
+    Operator(#[source] JoinError),
     /// An object of the scenario is no object.
     #[error("{what} cannot be read: {message}")]
     Unreadable {
@@ -56,6 +59,16 @@ pub enum StoryError {
         /// What is wrong with it.
         message: String,
     },
+}
+
+impl StoryError {
+    /// Says where in the scenario the object stands.
+    fn at(mut self, place: String) -> Self {
+        if let Self::Refused { what, .. } | Self::Unreadable { what, .. } = &mut self {
+            *what = format!("{place}, {what}");
+        }
+        self
+    }
 }
 
 /// What a play leaves behind.
@@ -90,12 +103,14 @@ pub fn play_alone(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> 
 /// Plays a scenario on a stage that somebody else has set. Seed and hash are the caller's.
 pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
-    let observer = Observer::start(stage.clone(), Witness::new(promises(&scenario.intents))).await;
+    let observer = Observer::start(stage.clone(), Witness::new(promises(scenario))).await;
     let mut operator_process = OperatorProcess::new(stage, &scenario.settings);
     operator_process.start();
     let (start, began) = (stage.clock.now(), wall_clock());
-    for intent in &scenario.intents {
-        create(&stage.client("story"), intent).await?;
+    for (index, intent) in scenario.intents.iter().enumerate() {
+        create(&stage.client("story"), intent)
+            .await
+            .map_err(|error| error.at(format!("intents[{index}]")))?;
     }
     let limit = start
         .checked_add(scenario.expect.within)
@@ -119,7 +134,7 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
     }
-    operator_process.stop().await;
+    operator_process.stop().await?;
     Ok(Played {
         report: report(scenario, &observer, has_ended, &span),
         timeline: observer.timeline(),
@@ -130,76 +145,6 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
 struct Span {
     inside: f64,
     outside: f64,
-}
-
-/// The operator's process, as often as it is started.
-pub struct OperatorProcess {
-    stage: Stage,
-    settings: Arc<Settings>,
-    starts: usize,
-    running: Option<(JoinHandle<()>, Shutdown)>,
-}
-
-impl OperatorProcess {
-    /// None runs yet.
-    pub fn new(stage: &Stage, settings: &Settings) -> Self {
-        let settings = Arc::new(settings.clone());
-        Self {
-            stage: stage.clone(),
-            settings,
-            starts: 0,
-            running: None,
-        }
-    }
-
-    /// Starts a process; it campaigns, and works once it leads.
-    pub fn start(&mut self) {
-        self.starts += 1;
-        let mut providers = Providers::new();
-        let cloud = Arc::new(self.stage.cloud.handle(OPERATOR));
-        providers.insert("embedded".to_owned(), cloud);
-        let identity = format!("operator-{}", self.starts);
-        let operator = Operator {
-            client: self.stage.client(OPERATOR),
-            clock: self.stage.clock,
-            settings: Arc::clone(&self.settings),
-            providers,
-            election: Some(self.election(&identity)),
-            places: Places::new(identity),
-        };
-        let shutdown = Shutdown::new();
-        let told = shutdown.clone();
-        let handle = tokio::spawn(async move { operator.run(&told).await });
-        self.running = Some((handle, shutdown));
-    }
-
-    /// The usual proportions: 15 s, 10 s, 2 s.
-    fn election(&self, identity: &str) -> leader::Settings {
-        let lease = self.stage.lease;
-        leader::Settings {
-            lease_duration: lease,
-            renew_deadline: lease * 2 / 3,
-            retry_period: lease * 2 / 15,
-            ..leader::Settings::new(names::DEFAULT_NAMESPACE, identity)
-        }
-    }
-
-    /// Ends the process where it stands.
-    pub fn crash(&mut self) {
-        if let Some((handle, _)) = self.running.take() {
-            handle.abort();
-        }
-    }
-
-    /// Asks the process to end and waits for it.
-    pub async fn stop(&mut self) {
-        if let Some((handle, shutdown)) = self.running.take() {
-            shutdown.begin();
-            if let Err(error) = handle.await {
-                tracing::error!(%error, "the operator ended badly");
-            }
-        }
-    }
 }
 
 /// Makes the namespaces that the operator and the intents need.
@@ -270,17 +215,14 @@ fn refused(what: &str, source: kube::Error) -> StoryError {
 }
 
 /// The most nodes that all runs together may take out of service at once.
-fn promises(intents: &[Value]) -> Promises {
-    let runs = intents
-        .iter()
-        .filter_map(|intent| serde_json::from_value::<NodePatchRun>(intent.clone()).ok());
-    let (mut important, mut others) = (0, 0);
-    for run in runs {
+fn promises(scenario: &Scenario) -> Promises {
+    let (mut important, mut others) = (0_i32, 0_i32);
+    for run in runs::asked_for(scenario) {
         important = important.max(run.spec.batch_size_important());
         others = others.max(run.spec.batch_size_non_important());
     }
     Promises {
-        disrupted_max: usize::try_from(important + others).unwrap_or_default(),
+        disrupted_max: usize::try_from(important.saturating_add(others)).unwrap_or_default(),
     }
 }
 

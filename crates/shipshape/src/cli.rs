@@ -101,6 +101,11 @@ pub(crate) enum LogFormat {
     Console,
 }
 
+/// A demo slower than this would look like one that hangs.
+const SLOWEST: f64 = 0.1;
+/// Beyond this one nap is longer than most steps take.
+const FASTEST: f64 = 10_000.0;
+
 /// How fast time passes in the demo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Speed {
@@ -118,12 +123,28 @@ impl FromStr for Speed {
             return Ok(Self::Max);
         }
         match text.trim_end_matches('x').parse::<f64>() {
-            Ok(times) if times.is_finite() && times > 0.0 && times <= 10_000.0 => {
-                Ok(Self::Times(times))
-            }
+            Ok(times) if (SLOWEST..=FASTEST).contains(&times) => Ok(Self::Times(times)),
             _ => Err(format!(
-                "{text:?} is neither \"max\" nor a number above 0 and up to 10000"
+                "{text:?} is neither \"max\" nor a number from {SLOWEST} to {FASTEST}"
             )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_has_bounds_and_a_sentence_for_the_rest() {
+        assert_eq!("max".parse(), Ok(Speed::Max));
+        assert_eq!("20x".parse(), Ok(Speed::Times(20.0)));
+        assert_eq!("0.1".parse(), Ok(Speed::Times(0.1)));
+        for wrong in [
+            "0", "-1", "1e-300", "0.09", "10001", "inf", "NaN", "", "fast",
+        ] {
+            let complaint = wrong.parse::<Speed>().unwrap_err();
+            assert!(complaint.ends_with("from 0.1 to 10000"), "{complaint}");
         }
     }
 }

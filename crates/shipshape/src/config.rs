@@ -123,8 +123,8 @@ impl Config {
         };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read --config {}", path.display()))?;
-        let config: Self = serde_saphyr::from_str(&text)
-            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        let config: Self = shipshape_scenarios::yaml::read(&text)
+            .map_err(|message| anyhow::anyhow!("{}: {message}", path.display()))?;
         config.check().with_context(|| path.display().to_string())?;
         Ok(config)
     }

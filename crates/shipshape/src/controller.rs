@@ -12,11 +12,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use shipshape_cluster::{Clock, Shutdown, leader};
 use shipshape_controllers::{Operator, Places, Providers};
 use shipshape_simulator::cloud::wire::RemoteCloud;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ControllerOptions;
 use crate::config::{Config, LeaderElection};
 use crate::logs;
+use crate::signals::Signals;
 
 /// What the operator calls itself to the API.
 const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
@@ -32,6 +32,7 @@ pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
     let identity = identity();
     let operator = Operator {
         client: client(options).await?,
@@ -48,8 +49,15 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
     let shutdown = Shutdown::new();
     let told = shutdown.clone();
     let work = tokio::spawn(async move { operator.run(&told).await });
-    asked_to_stop().await?;
-    tracing::info!("stopping");
+    let mut work = Box::pin(work);
+    tokio::select! {
+        biased;
+        ended = &mut work => {
+            ended.context("the controllers ended badly")?;
+            anyhow::bail!("the controllers ended, though nobody asked them to");
+        }
+        asked = signals.asked() => tracing::info!(?asked, "stopping"),
+    }
     shutdown.begin();
     work.await.context("the controllers ended badly")?;
     Ok(ExitCode::SUCCESS)
@@ -143,15 +151,4 @@ fn lock_namespace(config: &Config) -> String {
         .ok()
         .or_else(|| config.lock_namespace.clone())
         .unwrap_or_else(|| config.namespace.clone())
-}
-
-async fn asked_to_stop() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ mod kubeconfig;
 mod pace;
 mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -15,9 +16,11 @@ use shipshape_scenarios::story::{OperatorProcess, play_on};
 use shipshape_scenarios::{Report, Stage};
 use shipshape_simulator::world::World;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::cli::{DemoOptions, Format};
-use crate::output::say;
+use crate::output::{complain, say};
+use crate::signals::Signals;
 use crate::simulate::tell;
 use view::Screen;
 
@@ -31,40 +34,71 @@ pub(crate) fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let rolled = tokio::select! {
+        biased;
+        asked = signals.asked() => {
+            complain("ended on the way; the cluster is gone");
+            return Ok(ExitCode::from(asked.code()));
+        }
+        rolled = Box::pin(roll(options)) => rolled?,
+    };
+    summarise(options, &rolled.report)?;
+    if !options.once {
+        stay(&rolled, &mut signals).await?;
+    }
+    rolled.serving.abort();
+    let code = if rolled.report.is_as_expected() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    };
+    Ok(code)
+}
+
+/// A cluster after its roll.
+struct Rolled {
+    report: Report,
+    stage: Stage,
+    kubeconfig: PathBuf,
+    serving: JoinHandle<std::io::Result<()>>,
+    _world: World,
+}
+
+/// Sets the cluster up and shows it at work, up to the end of the run.
+async fn roll(options: &DemoOptions) -> anyhow::Result<Rolled> {
     let scenario = cast::scenario(options.nodes)?;
-    let world = World::start(scenario.world.spec(options.seed)).await?;
+    let mut spec = scenario.world.spec(options.seed);
+    spec.start = cast::start(options);
+    let world = World::start(spec).await?;
     let stage = Stage::embedded(&world);
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn(world.api().clone().serve(listener));
-    let file = kubeconfig::write(options.kubeconfig.as_deref(), address)?;
-    let screen = Screen::start(&stage, options, &file).await;
+    let kubeconfig = kubeconfig::write(options.kubeconfig.as_deref(), address)?;
+    let screen = Screen::start(&stage, options, &kubeconfig).await;
     let played = {
         let play = Box::pin(play_on(&stage, &scenario));
         let mut ticking = Box::pin(screen.run(options.speed));
         tokio::select! {
             biased;
             played = play => played?,
-            result = &mut ticking => { result?; return Ok(ExitCode::SUCCESS) }
+            result = &mut ticking => { result?; anyhow::bail!("the screen went dark") }
         }
     };
     screen.finish()?;
     let mut report = played.report;
     report.seed = options.seed;
     report.trace_hash = world.trace_hash();
-    summarise(options, &report)?;
-    if !options.once {
-        stay(&stage, &file).await?;
-    }
-    serving.abort();
-    let code = if report.is_as_expected() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    };
-    Ok(code)
+    Ok(Rolled {
+        report,
+        stage,
+        kubeconfig,
+        serving,
+        _world: world,
+    })
 }
 
 fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
@@ -75,18 +109,18 @@ fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
 }
 
 /// Keeps cluster and controllers at work, in real time, until the user has seen enough.
-async fn stay(stage: &Stage, kubeconfig: &std::path::Path) -> anyhow::Result<()> {
+async fn stay(rolled: &Rolled, signals: &mut Signals) -> anyhow::Result<()> {
     say(&format!(
         "\nThe cluster stays up. Try:  kubectl --kubeconfig {} get nodes,npr,npt\nCtrl-C ends it.\n",
-        kubeconfig.display()
+        rolled.kubeconfig.display()
     ))?;
-    let mut operator = OperatorProcess::new(stage, &Settings::default());
+    let mut operator = OperatorProcess::new(&rolled.stage, &Settings::default());
     operator.start();
     tokio::select! {
         biased;
-        result = tokio::signal::ctrl_c() => result.context("cannot hear Ctrl-C")?,
+        _ = signals.asked() => {}
         () = pace::keep(1.0) => {}
     }
-    operator.stop().await;
+    operator.stop().await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The one binary of Shipshape: parses the command line, sets up logs and hands over.
 //!
-//! Owns the exit codes: 0 as asked, 1 not as expected, 2 wrong input. Must not contain logic of its
-//! own.
+//! Owns the exit codes: 0 as asked, 1 not as expected, 2 wrong input, 101 a defect, 130 and 143 ended by
+//! a signal. Must not contain logic of its own.
 
 mod cli;
 mod config;
@@ -9,6 +9,8 @@ mod controller;
 mod demo;
 mod logs;
 mod output;
+mod panics;
+mod signals;
 mod simulate;
 
 use std::process::ExitCode;
@@ -19,6 +21,7 @@ use shipshape_cluster::error::in_full;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    panics::end_the_process();
     // Two TLS providers in one process panic at run time; this names the one that is used.
     let is_first = rustls::crypto::ring::default_provider()
         .install_default()

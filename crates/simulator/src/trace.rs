@@ -1,17 +1,18 @@
 //! The trace of a run, as one hash: two runs of one seed must agree on it.
 //!
 //! Owns what counts: every request the API answered and every call the cloud took, in order, with
-//! their times. Must not read anything an actor says about itself.
+//! their times since the start. Must not read anything an actor says about itself.
 
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::ApiServer;
 use crate::cloud::Cloud;
 
 /// SHA-256 over the request log and the cloud's call log, in hexadecimal.
-pub fn hash(api: &ApiServer, cloud: &Cloud) -> String {
+pub fn hash(api: &ApiServer, cloud: &Cloud, start: Timestamp) -> String {
     let mut digest = Sha256::new();
-    for line in lines(api, cloud) {
+    for line in lines(api, cloud, start) {
         digest.update(line.as_bytes());
         digest.update(b"\n");
     }
@@ -27,8 +28,15 @@ pub fn hash(api: &ApiServer, cloud: &Cloud) -> String {
 }
 
 /// The trace as text, one event a line: what to compare when two hashes differ.
-pub fn lines(api: &ApiServer, cloud: &Cloud) -> Vec<String> {
-    let requests = api.log().into_iter().map(|entry| format!("{entry:?}"));
-    let calls = cloud.log().into_iter().map(|call| format!("{call:?}"));
+pub fn lines(api: &ApiServer, cloud: &Cloud, start: Timestamp) -> Vec<String> {
+    let since = |at: Timestamp| at.duration_since(start).as_nanos();
+    let requests = api.log().into_iter().map(|mut entry| {
+        let at = since(std::mem::take(&mut entry.at));
+        format!("{at} {entry:?}")
+    });
+    let calls = cloud.log().into_iter().map(|mut call| {
+        let at = since(std::mem::take(&mut call.at));
+        format!("{at} {call:?}")
+    });
     requests.chain(calls).collect()
 }

@@ -125,6 +125,7 @@ pub struct World {
     api: ApiServer,
     cloud: Cloud,
     clock: Clock,
+    start: Timestamp,
     actors: Actors,
 }
 
@@ -171,6 +172,7 @@ impl World {
             api,
             cloud,
             clock,
+            start: spec.start,
             actors,
         };
         for (index, object) in spec.objects.iter().enumerate() {
@@ -232,7 +234,7 @@ impl World {
 
     /// The hash of everything that happened so far.
     pub fn trace_hash(&self) -> String {
-        trace::hash(&self.api, &self.cloud)
+        trace::hash(&self.api, &self.cloud, self.start)
     }
 }
 

@@ -160,6 +160,24 @@ fn waiting_node(
 }
 
 fn window(run: &NodePatchRun) -> usize {
-    let batches = run.spec.batch_size_important() + run.spec.batch_size_non_important();
-    usize::try_from(batches).unwrap_or_default() + WINDOW_SPARE
+    let spec = &run.spec;
+    let batches = spec
+        .batch_size_important()
+        .saturating_add(spec.batch_size_non_important());
+    usize::try_from(batches)
+        .unwrap_or_default()
+        .saturating_add(WINDOW_SPARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_batches_give_a_window_and_no_overflow() {
+        let mut run = NodePatchRun::default();
+        run.spec.batch_size_important = Some(i32::MAX);
+        run.spec.batch_size_non_important = Some(i32::MAX);
+        assert!(window(&run) > WINDOW_SPARE);
+    }
 }

@@ -285,7 +285,7 @@ impl Look<'_> {
     }
 }
 
-fn answer<T, E: Error>(result: Result<Option<T>, E>) -> Observed<T> {
+fn answer<T, E: Error + 'static>(result: Result<Option<T>, E>) -> Observed<T> {
     match result {
         Ok(found) => found.into(),
         Err(error) => Observed::Unknown(in_full(&error)),

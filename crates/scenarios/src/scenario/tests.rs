@@ -67,12 +67,33 @@ fn a_wrong_key_is_named_with_its_line() {
 fn a_wrong_value_is_named_with_its_line() {
     let message = complaint(&GOOD.replace("at: 90s", "at: soon"));
     assert!(message.contains("line 15"), "{message}");
+    assert!(message.contains("events[0].at: "), "{message}");
 }
 
 #[test]
 fn what_yaml_cannot_see_is_checked_too() {
     let table = [
         ("nodes: 3", "nodes: 0", "world.nodes"),
+        ("nodes: 3", "nodes: 20001", "world.nodes is 20001; at most"),
+        (
+            "replicas: 6",
+            "replicas: 4000000000",
+            "world.workloads[0].replicas",
+        ),
+        ("at: 90s", "at: -5s", "events[0].at is"),
+        ("within: 1h", "within: 999999999h", "expect.within is"),
+        ("within: 1h", "within: -1h", "expect.within is"),
+        ("nodes: 3", "nodes: 3\n  boot: -1s", "world.boot is"),
+        (
+            "nodes: 3",
+            "nodes: 3\n  lostCloudAnswers: 101",
+            "world.lostCloudAnswers is 101",
+        ),
+        (
+            "down: 5s",
+            "down: -5s",
+            "events[0].do.crashOperator.down is",
+        ),
         (
             "crashOperator: { down: 5s }",
             "cordon: { node: 3 }",

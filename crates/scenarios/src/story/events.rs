@@ -11,7 +11,7 @@ use serde_json::json;
 use shipshape_engine::machine::ProviderId;
 use shipshape_provider::Provider;
 
-use super::{OperatorProcess, StoryError, create, dynamic, is_settled, refused};
+use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
 use crate::observer::Observer;
 use crate::scenario::{Action, Scenario};
 use crate::stage::Stage;
@@ -25,13 +25,14 @@ pub(super) async fn play(
 ) -> Result<(), StoryError> {
     let start = stage.clock.now();
     let first_nodes = observer.nodes.list();
-    let mut events = scenario.events.clone();
-    events.sort_by_key(|event| event.at);
-    for event in events {
+    let mut events: Vec<_> = scenario.events.iter().enumerate().collect();
+    events.sort_by_key(|(_, event)| event.at);
+    for (index, event) in events {
         if let Ok(at) = start.checked_add(event.at) {
             stage.clock.sleep_until(at).await;
         }
         let scene = Scene { stage, observer };
+        let placed = |error: StoryError| error.at(format!("events[{index}]"));
         match &event.action {
             Action::CrashOperator { down } => {
                 operator_process.crash();
@@ -45,30 +46,15 @@ pub(super) async fn play(
                 let zones = zones.iter().cloned().collect();
                 stage.cloud.adjust(|settings| settings.full_zones = zones);
             }
-            Action::Create(manifest) => create(&stage.client("story"), manifest).await?,
-            Action::Patch(manifest) => scene.patch(manifest).await?,
-            Action::Delete(manifest) => scene.delete(manifest).await?,
+            Action::Create(manifest) => create(&stage.client("story"), manifest)
+                .await
+                .map_err(placed)?,
+            Action::Patch(manifest) => scene.patch(manifest).await.map_err(placed)?,
+            Action::Delete(manifest) => scene.delete(manifest).await.map_err(placed)?,
         }
     }
-    let expected = run_count(scenario);
-    while !all_settled(observer, expected) {
-        observer.runs_changed.notified().await;
-    }
+    runs::settled(scenario, observer).await;
     Ok(())
-}
-
-/// Whether every run of the scenario has been seen and will not move any more.
-fn all_settled(observer: &Observer, expected: usize) -> bool {
-    let runs = observer.runs.list();
-    runs.len() >= expected && runs.iter().all(|run| is_settled(run))
-}
-
-fn run_count(scenario: &Scenario) -> usize {
-    let kinds = scenario
-        .intents
-        .iter()
-        .filter_map(|intent| intent.get("kind"));
-    kinds.filter(|kind| *kind == "NodePatchRun").count()
 }
 
 struct Scene<'a> {

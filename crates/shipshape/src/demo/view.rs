@@ -115,7 +115,7 @@ impl Screen {
         let nodes = self.nodes.list();
         let tasks = self.tasks.list();
         let runs = self.runs.list();
-        let lines = picture(&Facts {
+        let picture = picture(&Facts {
             nodes: &nodes,
             tasks: &tasks,
             runs: &runs,
@@ -125,6 +125,7 @@ impl Screen {
                 Speed::Max => "max".to_owned(),
             },
         });
+        let lines = picture.fit(rows());
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         // A line that wraps would take two rows, and the next picture would be drawn one row off.
         let mut text = NO_WRAP.to_owned();
@@ -140,6 +141,12 @@ impl Screen {
         say(&text)?;
         Ok(())
     }
+}
+
+/// How many lines the terminal shows, if it says; the cursor stands on one of its own.
+fn rows() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_row > 0).then(|| usize::from(size.ws_row) - 1)
 }
 
 /// One line for each new step of a node.

@@ -1,0 +1,106 @@
+//! What a scenario may say beyond its types: bounds, and places that must exist.
+//!
+//! Owns the sentences. A file that passes here can be played in a finite time on one machine.
+
+use jiff::SignedDuration;
+
+use super::{Action, Scenario};
+
+/// More nodes than any cluster that Kubernetes promises to carry, and than one process should.
+const NODES_MAX: u32 = 20_000;
+/// Most pods of one workload.
+const REPLICAS_MAX: u32 = 200_000;
+/// Longest time that a file may speak of.
+const TIME_MAX: SignedDuration = SignedDuration::from_hours(24 * 3650);
+
+/// Says what is wrong, with the field.
+pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
+    check_world(scenario)?;
+    if scenario.intents.is_empty() {
+        return Err("intents is empty; give at least one manifest".to_owned());
+    }
+    for (index, intent) in scenario.intents.iter().enumerate() {
+        for field in ["apiVersion", "kind", "metadata"] {
+            if intent.get(field).is_none() {
+                return Err(format!("intents[{index}].{field} is missing"));
+            }
+        }
+    }
+    check_events(scenario)?;
+    check_time("expect.within", scenario.expect.within)?;
+    check_time("expect.rest", scenario.expect.rest)
+}
+
+fn check_world(scenario: &Scenario) -> Result<(), String> {
+    let world = &scenario.world;
+    if world.nodes == 0 {
+        return Err("world.nodes is 0; a scenario needs at least one node".to_owned());
+    }
+    if world.nodes > NODES_MAX {
+        return Err(format!(
+            "world.nodes is {}; at most {NODES_MAX} are played",
+            world.nodes
+        ));
+    }
+    if world.zones.is_empty() {
+        return Err("world.zones is empty; name at least one zone".to_owned());
+    }
+    if world.lost_cloud_answers > 100 {
+        return Err(format!(
+            "world.lostCloudAnswers is {}; it is a percentage, from 0 to 100",
+            world.lost_cloud_answers
+        ));
+    }
+    for (name, time) in [
+        ("boot", world.boot),
+        ("join", world.join),
+        ("terminate", world.terminate),
+        ("podStart", world.pod_start),
+        ("podStop", world.pod_stop),
+        ("cloudReadLag", world.cloud_read_lag),
+    ] {
+        check_time(&format!("world.{name}"), time)?;
+    }
+    for (index, workload) in world.workloads.iter().enumerate() {
+        if workload.replicas > REPLICAS_MAX {
+            return Err(format!(
+                "world.workloads[{index}].replicas is {}; at most {REPLICAS_MAX} are played",
+                workload.replicas
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_events(scenario: &Scenario) -> Result<(), String> {
+    for (index, event) in scenario.events.iter().enumerate() {
+        check_time(&format!("events[{index}].at"), event.at)?;
+        match &event.action {
+            Action::Cordon { node } | Action::Uncordon { node } | Action::KillMachine { node } => {
+                if *node >= scenario.world.nodes as usize {
+                    return Err(format!(
+                        "events[{index}] names node {node}; there are {} nodes, counted from 0",
+                        scenario.world.nodes
+                    ));
+                }
+            }
+            Action::CrashOperator { down } => {
+                check_time(&format!("events[{index}].do.crashOperator.down"), *down)?;
+            }
+            Action::FullZones(_) | Action::Create(_) | Action::Patch(_) | Action::Delete(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_time(field: &str, time: SignedDuration) -> Result<(), String> {
+    if time.is_negative() {
+        return Err(format!("{field} is {time:#}; a time cannot be negative"));
+    }
+    if time > TIME_MAX {
+        return Err(format!(
+            "{field} is {time:#}; the longest time is ten years"
+        ));
+    }
+    Ok(())
+}
