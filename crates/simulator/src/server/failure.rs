@@ -222,6 +222,19 @@ impl Failure {
         )
     }
 
+    /// The body is protobuf, which the real server reads and this one does not.
+    pub(crate) fn bare_protobuf() -> Self {
+        let message = "the embedded cluster does not read application/vnd.kubernetes.protobuf; send \
+                       application/json or application/yaml (kubectl apply and create -f do)";
+        Self::plain(415, "UnsupportedMediaType", message)
+    }
+
+    /// The body is longer than any request may be.
+    pub(crate) fn too_large_body(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::plain(413, "RequestEntityTooLarge", message)
+    }
+
     /// The client accepts nothing that the server writes.
     pub(crate) fn wrong_shape() -> Self {
         let message =

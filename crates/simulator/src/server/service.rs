@@ -22,6 +22,9 @@ use super::{
     state::{Answer, Payload},
 };
 
+/// Longest body of a request, in bytes.
+const BODY_MAX: usize = 3 * 1024 * 1024;
+
 /// The body of an answer.
 pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -55,15 +58,35 @@ where
         let service = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let answer = match body.collect().await {
-                Ok(body) => service.answer(&head, &body.to_bytes()),
-                Err(error) => Answer::failure(&Failure::bad_request(format!(
-                    "could not read the body: {error}"
-                ))),
+            let answer = match read(body).await {
+                Ok(body) => service.answer(&head, &body),
+                Err(failure) => Answer::failure(&failure),
             };
             Ok(respond(answer, service.server.clock))
         })
     }
+}
+
+/// Reads a body up to its end, or to the limit.
+async fn read<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let mut body = std::pin::pin!(body);
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Failure::bad_request(format!("could not read the body: {error}")))?;
+        let Ok(part) = frame.into_data() else {
+            continue;
+        };
+        if whole.len() + part.len() > BODY_MAX {
+            return Err(Failure::too_large_body(BODY_MAX));
+        }
+        whole.extend_from_slice(&part);
+    }
+    Ok(whole.into())
 }
 
 impl ApiService {

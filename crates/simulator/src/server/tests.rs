@@ -1,6 +1,7 @@
 //! The API through `kube::Client` and as bare requests, as its users see it.
 
 mod basics;
+mod bodies;
 mod crds;
 mod evictions;
 mod reads;

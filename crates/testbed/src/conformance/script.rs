@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `@cm` in a path stands for the collection of ConfigMaps in the sequence's namespace (`ALIASES`
-//! has them all), `$ns` for the namespace, `$NAME.rv`, `.uid`, `.name`, `.generation` and
+//! has them all), `$ns` for the namespace, `$mib` for a mebibyte of letters, `$NAME.rv`, `.uid`, `.name`, `.generation` and
 //! `.continue` for parts of an earlier answer. Words: `json`, `merge`, `strategic`, `apply`
 //! (content type of a patch), `type=T` (any other), `table`, `meta`, `metalist`, `discovery`
 //! (what is accepted), `events=N` (a watch, cut after N events), `through=NAME` (a watch, cut after

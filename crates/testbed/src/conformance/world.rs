@@ -187,7 +187,8 @@ impl World {
     /// Puts this world's values in place of `$ns` and `$NAME.PART`; an answer that never came is
     /// an empty text.
     fn substitute(&self, text: &str, namespace: &str) -> String {
-        let text = text.replace("$ns", namespace);
+        let mebibyte = "x".repeat(1024 * 1024);
+        let text = text.replace("$ns", namespace).replace("$mib", &mebibyte);
         let mut pieces = text.split('$');
         let mut filled = pieces.next().unwrap_or_default().to_owned();
         for piece in pieces {

@@ -27,7 +27,9 @@ pub(super) fn check(which: BuiltIn, value: &Value) -> Vec<FieldError> {
         BuiltIn::Service => service(value),
         BuiltIn::PodDisruptionBudget => budget(value),
         BuiltIn::Node => node(value),
-        BuiltIn::ConfigMap | BuiltIn::Secret => data_keys(value),
+        BuiltIn::ConfigMap | BuiltIn::Secret => {
+            [data_keys(value), data_size(which, value)].concat()
+        }
         BuiltIn::Lease => lease(value),
         BuiltIn::CustomResourceDefinition => definition(value),
         BuiltIn::PersistentVolumeClaim => claim(value),
@@ -237,6 +239,27 @@ fn data_keys(value: &Value) -> Vec<FieldError> {
         })
         .chain(fields::twice(value))
         .collect()
+}
+
+/// What a ConfigMap or a Secret holds must stay below what the store takes.
+fn data_size(which: BuiltIn, value: &Value) -> Vec<FieldError> {
+    const BYTES_MAX: usize = 1024 * 1024;
+    let size = |part: &str, length: fn(&str) -> usize| -> usize {
+        let entries = value.get(part).and_then(Value::as_object);
+        let texts = entries.into_iter().flat_map(serde_json::Map::values);
+        texts.filter_map(Value::as_str).map(length).sum()
+    };
+    let decoded = |text: &str| text.trim_end_matches('=').len() * 3 / 4;
+    let (field, total) = if which == BuiltIn::Secret {
+        ("data", size("data", decoded))
+    } else {
+        ("[]", size("data", str::len) + size("binaryData", decoded))
+    };
+    if total <= BYTES_MAX {
+        return Vec::new();
+    }
+    let rule = format!("may not be more than {BYTES_MAX} bytes");
+    vec![FieldError::bare(FieldErrorKind::TooLong, field, &rule)]
 }
 
 fn lease(value: &Value) -> Vec<FieldError> {
