@@ -37,3 +37,9 @@ pub const REACHED_GOAL: &str = "ReachedGoal";
 pub const HELD: &str = "Held";
 /// Nothing was found that would hold up the nodes of the next wave. False names what was.
 pub const PREFLIGHT: &str = "Preflight";
+/// The new node has the labels of the old one.
+pub const LABELS_TRANSFERRED: &str = "LabelsTransferred";
+/// The important pods are stable.
+pub const STABLE: &str = "Stable";
+/// The run was called off.
+pub const ABORTED: &str = "Aborted";

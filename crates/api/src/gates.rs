@@ -29,6 +29,20 @@ impl Stability {
     }
 }
 
+/// Whether the new machine comes before the old one goes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum ReplacementMode {
+    /// The new machine first; the old one goes once the new one is ready.
+    #[default]
+    Surge,
+    /// The old machine first, for groups that cannot grow.
+    TerminateFirst,
+    /// The new machine first; if the cloud has no room for it, the old machine first.
+    SurgeElseTerminateFirst,
+}
+
 /// Which labels of the old node the new one gets. Existing labels are never overwritten.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -28,6 +28,14 @@ pub const ANNOTATION_OPERATION: &str = "shipshape.dev/operation";
 /// Annotation on a node: the task that cordoned it. A cordon without it is not ours.
 pub const ANNOTATION_CORDONED_BY: &str = "shipshape.dev/cordoned-by";
 
+/// Annotation on a task: each new value tries the node again after the task has failed or is parked.
+pub const ANNOTATION_RETRY: &str = "shipshape.dev/retry";
+/// Annotation on a run: that many failures are known and do not pause the run any more.
+pub const ANNOTATION_ACKNOWLEDGED: &str = "shipshape.dev/acknowledged-failures";
+/// Taint on a node that a run is going to replace; its value is the run's UID and its effect
+/// PreferNoSchedule, so that a moved pod does not land on the next node in line.
+pub const TAINT_OUTDATED: &str = "shipshape.dev/outdated";
+
 /// Finalizer on runs and tasks: what was changed is put back before the object goes.
 pub const FINALIZER: &str = "shipshape.dev/cleanup";
 

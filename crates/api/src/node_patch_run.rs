@@ -17,7 +17,7 @@ pub use status::{
 };
 
 use crate::drain::DrainOptions;
-use crate::gates::{LabelTransfer, Stability};
+use crate::gates::{LabelTransfer, ReplacementMode, Stability};
 use crate::provider::ProviderRef;
 use crate::schema;
 use crate::selectors::PodSelector;
@@ -63,6 +63,11 @@ pub struct NodePatchRunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub paused: Option<bool>,
+    /// Ends the run for good: nodes under way are put back as they were, unless their old machine is
+    /// already on its way out; those are finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub abort: Option<bool>,
     /// When failures pause the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
@@ -95,6 +100,20 @@ pub struct NodePatchRunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::count(0, 0))]
     pub max_concurrent_per_zone: Option<i32>,
+    /// Most nodes that may begin within an hour; 0 means no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(0, 0))]
+    pub max_per_hour: Option<i32>,
+    /// How often a node is tried before its task counts as failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 3), extend("maximum" = 100))]
+    pub max_attempts: Option<i32>,
+    /// A few nodes that go first, alone, and are watched before the others follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Canary>,
+    /// Whether the new machine comes before the old one goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<ReplacementMode>,
     /// Pods that make the node they run on important.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic(schema::ENTRIES))]
@@ -123,6 +142,21 @@ impl NodePatchRunSpec {
     /// Whether new tasks are stopped.
     pub fn paused(&self) -> bool {
         self.paused.unwrap_or(false)
+    }
+
+    /// Whether the run shall end for good.
+    pub fn abort(&self) -> bool {
+        self.abort.unwrap_or(false)
+    }
+
+    /// Most nodes that may begin within an hour, if there is such a limit.
+    pub fn max_per_hour(&self) -> Option<i32> {
+        self.max_per_hour.filter(|limit| *limit > 0)
+    }
+
+    /// How often a node is tried.
+    pub fn max_attempts(&self) -> i32 {
+        self.max_attempts.unwrap_or(3).max(1)
     }
 
     /// Whether control plane nodes are left out.
@@ -170,6 +204,20 @@ pub struct FailurePolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::count(1, 1))]
     pub pause_after_failures: Option<i32>,
+}
+
+/// A few nodes that go first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Canary {
+    /// How many nodes go first, taken from all zones in turn.
+    #[schemars(transform = schema::at_least(1))]
+    pub nodes: i32,
+    /// How long they are watched before the others follow, for example 10m; absent or 0 means not
+    /// at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::duration)]
+    pub soak: Option<String>,
 }
 
 /// Whether and how the cluster autoscaler is held off during a run.

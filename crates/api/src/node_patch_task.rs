@@ -10,12 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use status::{
-    AwsDetails, BlockedEviction, CordonRecord, DetachRecord, DrainRecord, MachineRecord,
-    NodePatchTaskStatus, ProviderDetails, ReplacementRecord, StepRecord,
+    AwsDetails, BlockedEviction, CordonRecord, DetachRecord, DrainRecord, LabelRecord,
+    MachineRecord, NodePatchTaskStatus, ParkRecord, ProviderDetails, ReplacementRecord, StepRecord,
+    UndoNext, UndoRecord,
 };
 
 use crate::drain::DrainOptions;
-use crate::gates::{LabelTransfer, Stability};
+use crate::gates::{LabelTransfer, ReplacementMode, Stability};
 use crate::provider::ProviderRef;
 use crate::schema;
 use crate::selectors::PodSelector;
@@ -122,12 +123,24 @@ pub struct NodePatchTaskSpec {
     /// How the pods of the node are moved away, as in the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainOptions>,
+    /// Whether the new machine comes before the old one goes, as in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<ReplacementMode>,
+    /// How often the node is tried before the task counts as failed, as in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::count(1, 3), extend("maximum" = 100))]
+    pub max_attempts: Option<i32>,
 }
 
 impl NodePatchTaskSpec {
     /// Whether the node hosted important pods when the task was made.
     pub fn important(&self) -> bool {
         self.important.unwrap_or(false)
+    }
+
+    /// How often the node is tried.
+    pub fn max_attempts(&self) -> i32 {
+        self.max_attempts.unwrap_or(3).max(1)
     }
 
     /// Name of the cloud, or the empty string for machines without one.
@@ -202,14 +215,26 @@ pub enum TaskStep {
     Provision,
     /// Wait until the replacement is a ready node.
     Join,
+    /// Give the new node the labels of the old one.
+    Transfer,
+    /// Wait until the important pods are stable, before the drain.
+    Settle,
     /// Keep new pods away from the old node.
     Cordon,
     /// Evict the pods of the old node.
     Drain,
+    /// Wait until the important pods are stable again, after the drain.
+    Recover,
     /// Delete the old machine.
     Remove,
     /// Delete the old Node object.
     Forget,
+    /// Put back what an attempt has changed: lift the cordon, remove the new machine.
+    Undo,
+    /// Wait before the next attempt.
+    Backoff,
+    /// Set aside with its slot given back, until it can go on.
+    Parked,
     /// Lift protection, give back slot and lock.
     Release,
     /// Nothing is left to do.
@@ -229,11 +254,13 @@ impl TaskStep {
 pub fn phase_of(step: TaskStep) -> TaskPhase {
     match step {
         TaskStep::Lock => TaskPhase::Pending,
-        TaskStep::Provision => TaskPhase::Locked,
+        TaskStep::Provision | TaskStep::Undo | TaskStep::Backoff => TaskPhase::Locked,
         TaskStep::Join => TaskPhase::ReplacementEnsured,
-        TaskStep::Cordon => TaskPhase::NewNodeReady,
+        TaskStep::Transfer | TaskStep::Settle | TaskStep::Cordon | TaskStep::Parked => {
+            TaskPhase::NewNodeReady
+        }
         TaskStep::Drain => TaskPhase::Cordoned,
-        TaskStep::Remove => TaskPhase::Drained,
+        TaskStep::Recover | TaskStep::Remove => TaskPhase::Drained,
         TaskStep::Forget | TaskStep::Release => TaskPhase::OldDeleted,
         TaskStep::Done => TaskPhase::Succeeded,
         TaskStep::Failed => TaskPhase::Failed,

@@ -249,22 +249,32 @@ DirectUpdate.spec.nodeTimeout: "30m"
 DirectUpdate.spec.operationTimeout: "2h"
 DirectUpdate.spec.preflightChecks: true
 DirectUpdate.spec.strategy: "rolling"
+NodePatchRun.spec.abort: false
 NodePatchRun.spec.autoscalerControl.enabled: false
 NodePatchRun.spec.autoscalerControl.forceRestore: true
 NodePatchRun.spec.batchSizeImportant: 1
 NodePatchRun.spec.batchSizeNonImportant: 2
+NodePatchRun.spec.drain.barePods: "Block"
+NodePatchRun.spec.drain.emptyDir: "Evict"
+NodePatchRun.spec.drain.onDeadline: "Park"
 NodePatchRun.spec.excludeControlPlane: true
 NodePatchRun.spec.failurePolicy.enabled: false
 NodePatchRun.spec.failurePolicy.pauseAfterFailures: 1
 NodePatchRun.spec.labelTransfer.removeMissing: false
+NodePatchRun.spec.maxAttempts: 3
 NodePatchRun.spec.maxConcurrentPerZone: 0
+NodePatchRun.spec.maxPerHour: 0
 NodePatchRun.spec.partitionIterations: 2
 NodePatchRun.spec.paused: false
 NodePatchRun.spec.provider.aws.strictAZ: true
 NodePatchRun.spec.stability.importantOnly: true
 NodePatchTask.spec.action: "Replace"
+NodePatchTask.spec.drain.barePods: "Block"
+NodePatchTask.spec.drain.emptyDir: "Evict"
+NodePatchTask.spec.drain.onDeadline: "Park"
 NodePatchTask.spec.important: false
 NodePatchTask.spec.labelTransfer.removeMissing: false
+NodePatchTask.spec.maxAttempts: 3
 NodePatchTask.spec.provider.aws.strictAZ: true
 NodePatchTask.spec.stability.importantOnly: true
 ScalingGroup.spec.autoscaling: false
@@ -286,7 +296,7 @@ UpdateSchedule.spec.updatePolicy.strategy: "rolling"
 "#;
 
 #[test]
-fn defaults_are_those_of_the_seeds() {
+fn defaults_are_those_of_the_seeds_and_our_own() {
     let mut found: Vec<String> = places()
         .into_iter()
         .filter_map(|place| Some(format!("{}: {}", place.path, place.schema.get("default")?)))

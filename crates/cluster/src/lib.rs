@@ -8,6 +8,7 @@ pub mod clock;
 pub mod error;
 pub mod events;
 pub mod evict;
+pub mod finalizer;
 pub mod leader;
 pub mod ledger;
 pub mod lock;

@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
-use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef};
+use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef, names};
 use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
 use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::settings::Settings;
-use shipshape_engine::view::{AttachmentView, PodView};
+use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use shipshape_provider::Provider;
 
 use crate::error::PassError;
@@ -27,6 +27,12 @@ use crate::operator::{Places, Providers};
 pub(crate) const PODS_BY_NODE: &str = "node";
 /// Nodes by their provider id.
 pub(crate) const NODES_BY_PROVIDER_ID: &str = "provider id";
+/// Nodes by the runs whose mark they carry.
+pub(crate) const NODES_BY_MARK: &str = "mark";
+/// Nodes that are not ready or are being deleted, all under the empty term.
+pub(crate) const NODES_DOWN: &str = "down";
+/// Pods that should be ready and are not, all under the empty term.
+pub(crate) const PODS_UNREADY: &str = "unready";
 /// Budgets by namespace.
 pub(crate) const BUDGETS_BY_NAMESPACE: &str = "namespace";
 /// Claims by the volume that they are bound to.
@@ -35,7 +41,7 @@ pub(crate) const CLAIMS_BY_VOLUME: &str = "volume";
 pub(crate) const ATTACHMENTS_BY_NODE: &str = "node";
 /// Tasks by the UID of their run, and by that and how they stand.
 pub(crate) const TASKS_BY_RUN: &str = "run";
-/// Tasks by the name of the node they are about.
+/// Tasks by the names of the nodes they are about, the old and the new one.
 pub(crate) const TASKS_BY_NODE: &str = "node";
 /// Tasks by the provider id of their replacement.
 pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
@@ -65,7 +71,12 @@ impl Stores {
                     let run = &task.spec.run_uid;
                     vec![run.clone(), run_term(run, standing_of(task))]
                 })
-                .with_index(TASKS_BY_NODE, |task| vec![task.spec.node_name.clone()])
+                .with_index(TASKS_BY_NODE, |task| {
+                    let new = task.status.as_ref().and_then(|it| it.new_node_name.clone());
+                    std::iter::once(task.spec.node_name.clone())
+                        .chain(new)
+                        .collect()
+                })
                 .with_index(TASKS_BY_REPLACEMENT, |task| {
                     let machine = task.status.as_ref().and_then(|it| it.new_machine.as_ref());
                     machine
@@ -74,18 +85,27 @@ impl Stores {
                         .collect()
                 })
                 .with_index(TASKS_BY_STEP, |task| vec![step_term(task)]),
-            nodes: Store::new().with_trim(trim_node).with_index(
-                NODES_BY_PROVIDER_ID,
-                |node: &Node| {
+            nodes: Store::new()
+                .with_trim(trim_node)
+                .with_index(NODES_BY_PROVIDER_ID, |node: &Node| {
                     node.spec
                         .as_ref()
                         .and_then(|spec| spec.provider_id.clone())
                         .into_iter()
                         .collect()
-                },
-            ),
+                })
+                .with_index(NODES_BY_MARK, marks_of)
+                .with_index(NODES_DOWN, |node| {
+                    let view = NodeView::of(node);
+                    let is_down = !view.ready || view.deleting;
+                    is_down.then(String::new).into_iter().collect()
+                }),
             pods: Store::keeping(|pod: Pod| PodView::of(&pod))
-                .with_index(PODS_BY_NODE, |pod: &PodView| some(&pod.node)),
+                .with_index(PODS_BY_NODE, |pod: &PodView| some(&pod.node))
+                .with_index(PODS_UNREADY, |pod: &PodView| {
+                    let counts = !pod.ready && !pod.finished && !pod.terminating;
+                    counts.then(String::new).into_iter().collect()
+                }),
             budgets: Store::new()
                 .with_index(BUDGETS_BY_NAMESPACE, |budget: &PodDisruptionBudget| {
                     budget.metadata.namespace.iter().cloned().collect()
@@ -128,11 +148,24 @@ fn some(term: &str) -> Vec<String> {
         .collect()
 }
 
+/// The runs whose mark a node carries.
+pub(crate) fn marks_of(node: &Node) -> Vec<String> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints
+        .into_iter()
+        .flatten()
+        .filter(|taint| taint.key == names::TAINT_OUTDATED)
+        .filter_map(|taint| taint.value.clone())
+        .collect()
+}
+
 /// How a task stands, as far as its run counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Under way.
     Open,
+    /// Set aside until it can go on.
+    Parked,
     /// Ended well.
     Succeeded,
     /// Ended badly.
@@ -149,6 +182,7 @@ pub(crate) fn standing_of(task: &NodePatchTask) -> Standing {
     {
         Some(TaskStep::Done) => Standing::Succeeded,
         Some(TaskStep::Failed) => Standing::Failed,
+        Some(TaskStep::Parked) => Standing::Parked,
         _ => Standing::Open,
     }
 }

@@ -21,6 +21,11 @@ pub(crate) enum PassError {
 }
 
 impl PassError {
+    /// Whether a cloud has no room for what was asked.
+    pub(crate) fn is_no_room(&self) -> bool {
+        matches!(self, Self::Cloud(error) if error.class() == provider::ErrorClass::Capacity)
+    }
+
     /// What the failure means for the next attempt.
     pub(crate) fn class(&self) -> ErrorClass {
         match self {

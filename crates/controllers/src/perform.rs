@@ -3,22 +3,30 @@
 //! Owns the translation from an effect to calls. Must not decide, and must not take an answer for
 //! progress: the next observation says what has come of it.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
 use kube::Api;
 use kube::api::PostParams;
-use shipshape_api::{NodePatchTask, ProviderRef, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef, names};
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
+use shipshape_cluster::finalizer;
 use shipshape_cluster::lock::Claim;
 use shipshape_cluster::node::Live;
 use shipshape_cluster::{Error, ErrorClass, Key};
-use shipshape_engine::decision::{Effect, LockRequest, NodeTarget, PodTarget};
+use shipshape_engine::decision::{Effect, Kept, KeptKind, LockRequest, NodeTarget, PodTarget};
 use shipshape_engine::drain::{Refusal, payer};
 use shipshape_engine::ledger::{Ledger, Slot};
+use shipshape_provider::Error as CloudError;
 
 use crate::context::Context;
 use crate::drain;
 use crate::error::PassError;
 use crate::evictions::{Grant, Refusing};
+
+/// The effect of the mark: the scheduler prefers other nodes and may still use this one.
+const MARK_EFFECT: &str = "PreferNoSchedule";
 
 /// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
 pub(crate) async fn perform(
@@ -55,6 +63,11 @@ async fn perform_one(
             Ok(())
         }
         Effect::EnsureCordoned(target) => cordon(context, target).await,
+        Effect::EnsureUncordoned(target) => uncordon(context, target).await,
+        Effect::EnsureLabels { node, add, remove } => {
+            write_labels(context, node, add, remove).await
+        }
+        Effect::MarkOutdated { node, marked } => mark(context, node, *marked).await,
         Effect::EvictPod(target) => evict_pod(context, target).await,
         Effect::DeleteMachine(id) => {
             let cloud = context.provider(provider).await?;
@@ -63,6 +76,15 @@ async fn perform_one(
         Effect::RestoreGroups => {
             let cloud = context.provider(provider).await?;
             Ok(cloud.restore_groups().await?)
+        }
+        Effect::ProtectMachine { id, protected } => {
+            let cloud = context.provider(provider).await?;
+            gone_is_fine(cloud.protect(id, *protected).await)
+        }
+        Effect::TagMachine { id, state } => {
+            let tags = [(names::TAG_STATE.to_owned(), (*state).to_owned())].into();
+            let cloud = context.provider(provider).await?;
+            gone_is_fine(cloud.tag(id, &tags).await)
         }
         Effect::DeleteNode(target) => {
             context.nodes.delete(&target.name, &target.uid).await?;
@@ -73,6 +95,8 @@ async fn perform_one(
             context.locks.release(node, operation).await?;
             Ok(())
         }
+        Effect::EnsureFinalizer(kept) => set_finalizer(context, kept, true).await,
+        Effect::DropFinalizer(kept) => set_finalizer(context, kept, false).await,
     }
 }
 
@@ -149,6 +173,97 @@ async fn cordon(context: &Context, target: &NodeTarget) -> Result<(), PassError>
             context.nodes.cordon(&node, &target.operation).await?;
         }
         Live::Gone | Live::Replaced { .. } => {}
+    }
+    Ok(())
+}
+
+async fn uncordon(context: &Context, target: &NodeTarget) -> Result<(), PassError> {
+    match context.nodes.live(&target.name, &target.uid).await? {
+        Live::Here(node) => {
+            context.nodes.uncordon(&node, &target.operation).await?;
+        }
+        Live::Gone | Live::Replaced { .. } => {}
+    }
+    Ok(())
+}
+
+/// A key that the live node has by now keeps its value, whatever the decision saw.
+async fn write_labels(
+    context: &Context,
+    target: &NodeTarget,
+    add: &BTreeMap<String, String>,
+    remove: &[String],
+) -> Result<(), PassError> {
+    let Live::Here(node) = context.nodes.live(&target.name, &target.uid).await? else {
+        return Ok(());
+    };
+    let mut wanted = node.as_ref().clone();
+    let labels = wanted.metadata.labels.get_or_insert_default();
+    for (key, value) in add {
+        labels.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    labels.retain(|key, _| !remove.contains(key));
+    context.nodes.write(&node, &wanted).await?;
+    Ok(())
+}
+
+/// The mark names its run by UID, so that two runs do not take off each other's.
+async fn mark(context: &Context, target: &NodeTarget, marked: bool) -> Result<(), PassError> {
+    let Live::Here(node) = context.nodes.live(&target.name, &target.uid).await? else {
+        return Ok(());
+    };
+    let mut wanted = node.as_ref().clone();
+    let taints = wanted
+        .spec
+        .get_or_insert_default()
+        .taints
+        .get_or_insert_default();
+    taints.retain(|taint| !is_mark_of(taint, &target.operation));
+    if marked && !taints.iter().any(is_mark) {
+        taints.push(Taint {
+            key: names::TAINT_OUTDATED.to_owned(),
+            value: Some(target.operation.clone()),
+            effect: MARK_EFFECT.to_owned(),
+            time_added: None,
+        });
+    }
+    let written = context.nodes.write(&node, &wanted).await?;
+    // The end of a run looks for marks in the store; it must not miss the latest.
+    if let Some(version) = written.version() {
+        let key = Key::cluster(&target.name);
+        context.stores.nodes.expect(&key, version);
+        context.stores.nodes.wait_for(&key).await?;
+    }
+    Ok(())
+}
+
+fn is_mark(taint: &Taint) -> bool {
+    taint.key == names::TAINT_OUTDATED && taint.effect == MARK_EFFECT
+}
+
+fn is_mark_of(taint: &Taint, run_uid: &str) -> bool {
+    is_mark(taint) && taint.value.as_deref() == Some(run_uid)
+}
+
+/// A machine on its way out needs neither protection nor tags.
+fn gone_is_fine(result: Result<(), CloudError>) -> Result<(), PassError> {
+    match result {
+        Err(CloudError::NotFound { .. }) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+async fn set_finalizer(context: &Context, kept: &Kept, present: bool) -> Result<(), PassError> {
+    let (client, name) = (context.client.clone(), &kept.name);
+    match kept.kind {
+        KeptKind::Run => {
+            let api: Api<NodePatchRun> = Api::namespaced(client, &kept.namespace);
+            finalizer::set(&api, name, &kept.uid, present).await?;
+        }
+        KeptKind::Task => {
+            let api: Api<NodePatchTask> = Api::namespaced(client, &kept.namespace);
+            finalizer::set(&api, name, &kept.uid, present).await?;
+        }
     }
     Ok(())
 }

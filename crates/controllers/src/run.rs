@@ -1,6 +1,6 @@
 //! The controller of NodePatchRun.
 //!
-//! Owns the four calls of a pass. Must not touch nodes: its only effects are slots and tasks.
+//! Owns the four calls of a pass. Must not disrupt nodes: its effects are slots, tasks and marks.
 
 mod observe;
 mod preflight;

@@ -43,6 +43,9 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     let mut status = decision.status;
     if let Err(error) = &acted {
         status.last_error = Some(in_full(error));
+        if let (true, Some(record)) = (error.is_no_room(), status.replacement.as_mut()) {
+            record.no_room = Some(in_full(error));
+        }
     }
     report(
         context,

@@ -8,14 +8,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::drain::is_guarded;
 use shipshape_engine::view::{BudgetView, PodView};
 
-use crate::context::{Context, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_STEP, standing_of};
+use crate::context::{
+    Context, Standing, Stores, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP,
+    run_term, standing_of,
+};
 use crate::drain;
 use crate::evictions::Evictions;
 
@@ -33,8 +36,11 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
     context.evictions.wake_through(queues.tasks.clone());
     vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
-            let runs = queues.runs.clone();
-            move |change| runs.add(Key::of(change.object().as_ref()))
+            let (tasks, queues) = (stores.tasks.clone(), queues.clone());
+            move |change| {
+                queues.runs.add(Key::of(change.object().as_ref()));
+                wake_for_run(&tasks, &queues.tasks, &change);
+            }
         }),
         stores
             .tasks
@@ -49,11 +55,11 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
                 move |change| wake_for_node(&tasks, &queue, change.object())
             }),
         stores.pods.start(Api::all(client()), Settings::default(), {
-            let (tasks, queue) = (stores.tasks.clone(), queues.tasks.clone());
+            let (stores, queue) = (stores.clone(), queues.tasks.clone());
             let evictions = context.evictions.clone();
             move |change| {
                 note_leaving(&evictions, &change);
-                wake_for_pod(&tasks, &queue, change.object());
+                wake_for_pod(&stores, &queue, &change);
             }
         }),
         stores
@@ -133,19 +139,85 @@ fn note_leaving(evictions: &Evictions, change: &Change<PodView>) {
     }
 }
 
-/// Only a drain waits for pods.
-fn wake_for_pod(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, pod: &PodView) {
-    wake_drain(tasks, queue, &pod.node);
-}
-
+/// A volume that is detached lets the drain of its node go on.
 fn wake_drain(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &str) {
     let mut waiting = tasks.by_index(TASKS_BY_NODE, node);
-    waiting.retain(|task| {
-        task.status
-            .as_ref()
-            .is_some_and(|status| status.step_name() == TaskStep::Drain)
-    });
+    waiting.retain(|task| waits_for_pods(task));
     wake_all(queue, waiting);
+}
+
+/// What a run tells its tasks: that they are called off, held back, or in the last round.
+fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Change<NodePatchRun>) {
+    let told = |run: &NodePatchRun| {
+        let status = run.status.as_ref();
+        (
+            run.metadata.deletion_timestamp.is_some(),
+            run.spec.abort(),
+            run.spec.paused(),
+            status.and_then(|status| status.last_round),
+        )
+    };
+    let is_news = match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => told(old) != told(new),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    };
+    let uid = change.object().metadata.uid.clone().unwrap_or_default();
+    if is_news {
+        wake_all(
+            queue,
+            tasks.by_index(TASKS_BY_RUN, &run_term(&uid, Standing::Open)),
+        );
+        wake_all(
+            queue,
+            tasks.by_index(TASKS_BY_RUN, &run_term(&uid, Standing::Parked)),
+        );
+    }
+}
+
+/// The drain of its node waits for a pod, the join of its node may, and the gates wait for pods that
+/// become ready anywhere.
+fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>) {
+    let node = change.object().node.as_str();
+    if !node.is_empty() {
+        let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
+        let id = stores
+            .nodes
+            .get(&Key::cluster(node))
+            .and_then(|node| node.spec.as_ref()?.provider_id.clone());
+        if let Some(id) = id {
+            waiting.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, &id));
+        }
+        waiting.retain(|task| waits_for_pods(task));
+        wake_all(queue, waiting);
+    }
+    if is_readiness_news(change) {
+        for step in ["Settle", "Recover", "Parked"] {
+            wake_all(queue, stores.tasks.by_index(TASKS_BY_STEP, step));
+        }
+    }
+}
+
+fn waits_for_pods(task: &NodePatchTask) -> bool {
+    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+    let has_daemons = !task.spec.required_node_daemon_pod_selectors.is_empty();
+    match step {
+        Some(TaskStep::Drain | TaskStep::Undo | TaskStep::Parked) => true,
+        Some(TaskStep::Join) => has_daemons,
+        _ => false,
+    }
+}
+
+fn is_readiness_news(change: &Change<PodView>) -> bool {
+    match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => old.ready != new.ready,
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    }
 }
 
 /// A budget that may let more pods go wakes the tasks that wait for it; one that guards other pods
@@ -166,8 +238,9 @@ fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDis
         context.evictions.wake(&key);
     }
     if has_new_rules {
-        let draining = context.stores.tasks.by_index(TASKS_BY_STEP, "Drain");
-        let newly_guarded = draining.into_iter().filter(|task| {
+        let steps = ["Drain", "Undo", "Parked"].into_iter();
+        let draining = steps.flat_map(|step| context.stores.tasks.by_index(TASKS_BY_STEP, step));
+        let newly_guarded = draining.filter(|task| {
             let pods = drain::pods_as_stored(context, &task.spec.node_name);
             pods.iter()
                 .any(|pod| is_guarded(pod, &view).unwrap_or(true))

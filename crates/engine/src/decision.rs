@@ -5,6 +5,8 @@
 //! leader does no harm. An effect that creates or destroys is only ever decided on when its intent
 //! is already in the snapshot's status.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use shipshape_api::NodePatchTask;
 
@@ -61,8 +63,40 @@ pub enum Effect {
     EnsureReplacement(ReplacementRequest),
     /// Marks the node unschedulable and records whose cordon it is.
     EnsureCordoned(NodeTarget),
+    /// Lifts the operation's own cordon; one of somebody else stays.
+    EnsureUncordoned(NodeTarget),
+    /// Gives a node labels that it lacks and takes others away; never overwrites one.
+    EnsureLabels {
+        /// The node.
+        node: NodeTarget,
+        /// Labels to add where the key is missing.
+        add: BTreeMap<String, String>,
+        /// Keys to take away.
+        remove: Vec<String>,
+    },
+    /// Sets or lifts the run's mark on an outdated node.
+    MarkOutdated {
+        /// The node; its operation is the run's UID.
+        node: NodeTarget,
+        /// Whether the mark shall be there.
+        marked: bool,
+    },
     /// Evicts one pod.
     EvictPod(PodTarget),
+    /// Sets or lifts a machine's protection against its group's own scale-in.
+    ProtectMachine {
+        /// The machine.
+        id: MachineId,
+        /// Whether it shall be protected.
+        protected: bool,
+    },
+    /// Says in a machine's tags how far it has come.
+    TagMachine {
+        /// The machine.
+        id: MachineId,
+        /// Value of the state tag.
+        state: &'static str,
+    },
     /// Asks the cloud for the end of a machine.
     DeleteMachine(MachineId),
     /// Gives the cloud's groups back what replacements changed about them.
@@ -83,6 +117,32 @@ pub enum Effect {
         /// The operation that holds it.
         operation: String,
     },
+    /// Makes sure that the object stays until what it changed is put back.
+    EnsureFinalizer(Kept),
+    /// Lets the object go.
+    DropFinalizer(Kept),
+}
+
+/// An object that must not go before what it changed is put back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Which kind.
+    pub kind: KeptKind,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID: another object of the same name is left alone.
+    pub uid: String,
+}
+
+/// Kinds that carry our finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptKind {
+    /// A NodePatchRun.
+    Run,
+    /// A NodePatchTask.
+    Task,
 }
 
 impl Effect {
@@ -95,12 +155,19 @@ impl Effect {
             Self::RenewLock { .. } => "RenewLock",
             Self::EnsureReplacement(_) => "EnsureReplacement",
             Self::EnsureCordoned(_) => "EnsureCordoned",
+            Self::EnsureUncordoned(_) => "EnsureUncordoned",
+            Self::EnsureLabels { .. } => "EnsureLabels",
+            Self::MarkOutdated { .. } => "MarkOutdated",
             Self::EvictPod(_) => "EvictPod",
+            Self::ProtectMachine { .. } => "ProtectMachine",
+            Self::TagMachine { .. } => "TagMachine",
             Self::DeleteMachine(_) => "DeleteMachine",
             Self::RestoreGroups => "RestoreGroups",
             Self::DeleteNode(_) => "DeleteNode",
             Self::ReleaseSlot { .. } => "ReleaseSlot",
             Self::ReleaseLock { .. } => "ReleaseLock",
+            Self::EnsureFinalizer(_) => "EnsureFinalizer",
+            Self::DropFinalizer(_) => "DropFinalizer",
         }
     }
 }

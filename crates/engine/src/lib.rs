@@ -20,4 +20,6 @@ pub mod run;
 pub mod selector;
 pub mod settings;
 pub mod snapshot;
+pub mod span;
+pub mod transfer;
 pub mod view;

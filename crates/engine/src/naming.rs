@@ -42,10 +42,12 @@ pub fn task_name(work: WorkId<'_>) -> String {
     format!("{}-{hash}", cut.trim_end_matches(['-', '.']))
 }
 
-/// Token of the create call for one attempt at replacing a node.
-pub fn replacement_token(run_uid: &str, node_uid: &str, attempt: i32) -> Token {
+/// Token of the create call for one attempt at replacing a node. It belongs to the task and not to
+/// its run: a task that was deleted and made anew must not be handed the machine that went with the
+/// first one.
+pub fn replacement_token(task_uid: &str, node_uid: &str, attempt: i32) -> Token {
     Token(hex(
-        &[run_uid, node_uid, &attempt.to_string()],
+        &[task_uid, node_uid, &attempt.to_string()],
         TOKEN_DIGITS,
     ))
 }

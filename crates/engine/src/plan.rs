@@ -26,9 +26,10 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
     for members in zones.values_mut() {
         members.sort_by(|left, right| left.name.cmp(&right.name));
     }
-    let candidates: Vec<Candidate> = zones
-        .values()
-        .flatten()
+    let canaries = canaries(spec, &mut zones);
+    let candidates: Vec<Candidate> = canaries
+        .iter()
+        .chain(zones.values().flatten())
         .map(|node| Candidate {
             name: node.name.clone(),
             zone: node.zone.clone(),
@@ -37,12 +38,13 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
         .collect();
     Ok(RunPlan {
         plan_version: version(&candidates),
-        partitions: partitions(&zones, spec.partition_iterations()),
+        partitions: partitions(&canaries, &zones, spec.partition_iterations()),
         candidates,
     })
 }
 
-fn is_candidate(spec: &NodePatchRunSpec, node: &NodeView) -> Result<bool, UnknownOperator> {
+/// Whether the run takes this node.
+pub fn is_candidate(spec: &NodePatchRunSpec, node: &NodeView) -> Result<bool, UnknownOperator> {
     if node.deleting || (spec.exclude_control_plane() && node.role() == Role::ControlPlane) {
         return Ok(false);
     }
@@ -57,9 +59,31 @@ fn is_candidate(spec: &NodePatchRunSpec, node: &NodeView) -> Result<bool, Unknow
     }
 }
 
-/// Splits every zone evenly, so that each partition holds a share of all zones and a bad image shows
+/// Takes the canary nodes out of the zones, from each in turn.
+fn canaries<'a>(
+    spec: &NodePatchRunSpec,
+    zones: &mut BTreeMap<&str, Vec<&'a NodeView>>,
+) -> Vec<&'a NodeView> {
+    let wanted = spec.canary.as_ref().map_or(0, |canary| canary.nodes);
+    let wanted = usize::try_from(wanted).unwrap_or_default();
+    let mut taken = Vec::new();
+    while taken.len() < wanted && zones.values().any(|members| !members.is_empty()) {
+        for members in zones.values_mut() {
+            if taken.len() < wanted && !members.is_empty() {
+                taken.push(members.remove(0));
+            }
+        }
+    }
+    taken
+}
+
+/// The canaries alone, then every zone split evenly, so that each partition holds a share of all zones and a bad image shows
 /// before it has reached the whole of any one zone.
-fn partitions(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Partition> {
+fn partitions(
+    canaries: &[&NodeView],
+    zones: &BTreeMap<&str, Vec<&NodeView>>,
+    count: i32,
+) -> Vec<Partition> {
     let count = usize::try_from(count).unwrap_or(1).max(1);
     let mut parts: Vec<Vec<String>> = vec![Vec::new(); count];
     for members in zones.values() {
@@ -70,6 +94,7 @@ fn partitions(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Partiti
             }
         }
     }
+    parts.insert(0, canaries.iter().map(|node| node.name.clone()).collect());
     parts.retain(|names| !names.is_empty());
     (0i32..)
         .zip(parts)

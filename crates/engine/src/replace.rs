@@ -1,17 +1,24 @@
 //! Replace: the next move of one node's replacement.
 //!
-//! Owns the order of the steps: lock, replacement, join, cordon, drain, old machine gone, old Node
-//! gone, release. Must not perform anything: each step looks at its snapshot and either waits with a
-//! reason, asks for effects whose intent is already recorded, or records the next step. The task's
-//! status is the only memory, so a crash between any two lines resumes here.
+//! Owns the order of the steps: lock, replacement, join, labels, gate, cordon, drain, gate, old
+//! machine gone, old Node gone, release; and the ways out: undo, another attempt, parking. Must not
+//! perform anything: each step looks at its snapshot and either waits with a reason, asks for effects
+//! whose intent is already recorded, or records the next step. The task's status is the only memory,
+//! so a crash between any two lines resumes here.
 
 mod arrive;
 mod draft;
+mod expire;
 mod facts;
 mod keep;
 mod leave;
+mod order;
+mod park;
+mod release;
+mod settle;
 #[cfg(test)]
 mod tests;
+mod undo;
 
 use jiff::Timestamp;
 use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep};
@@ -29,21 +36,40 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision<NodePatchTaskStatus> {
     let mut draft = Draft::new(snapshot, settings, now);
-    let Ok(()) = keep::keep_lock(&mut draft) else {
+    let step = step_of(snapshot);
+    if let Some(why) = &snapshot.run.call_off
+        && order::can_be_undone(&draft, step)
+    {
+        draft.begin_undo(undo::called_off(why));
         return draft.finish();
-    };
-    match step_of(snapshot) {
-        TaskStep::Lock => arrive::lock(&mut draft),
-        TaskStep::Provision => arrive::provision(&mut draft),
-        TaskStep::Join => arrive::join(&mut draft),
-        TaskStep::Cordon => leave::cordon(&mut draft),
-        TaskStep::Drain => leave::drain(&mut draft),
-        TaskStep::Remove => leave::remove(&mut draft),
-        TaskStep::Forget => leave::forget(&mut draft),
-        TaskStep::Release => leave::release(&mut draft),
-        TaskStep::Done | TaskStep::Failed => draft.rest(),
+    }
+    if keep::keep_lock(&mut draft).is_ok() {
+        look_at(&mut draft, step);
+    }
+    if draft.status.step_name() == step && draft.is_past_deadline() {
+        expire::expire(&mut draft, step);
     }
     draft.finish()
+}
+
+fn look_at(draft: &mut Draft<'_>, step: TaskStep) {
+    match step {
+        TaskStep::Lock => arrive::lock(draft),
+        TaskStep::Provision => arrive::provision(draft),
+        TaskStep::Join => arrive::join(draft),
+        TaskStep::Transfer => settle::transfer(draft),
+        TaskStep::Settle => settle::settle(draft),
+        TaskStep::Cordon => leave::cordon(draft),
+        TaskStep::Drain => leave::drain(draft),
+        TaskStep::Recover => settle::recover(draft),
+        TaskStep::Remove => leave::remove(draft),
+        TaskStep::Forget => leave::forget(draft),
+        TaskStep::Undo => undo::undo(draft),
+        TaskStep::Backoff => undo::back_off(draft),
+        TaskStep::Parked => park::parked(draft),
+        TaskStep::Release => release::release(draft),
+        TaskStep::Done | TaskStep::Failed => release::rest(draft),
+    }
 }
 
 /// The step a task is in. A task without a record has just been made and waits for its lock; that

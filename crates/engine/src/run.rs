@@ -1,26 +1,32 @@
 //! Run: the next move of a NodePatchRun.
 //!
 //! Owns the way from a spec to a plan, from the plan to tasks, and the run's own status. Must not
-//! touch a node: every disruption is a task's. Called on every change of the run, of one of its
-//! tasks or of the ledger.
+//! disrupt a node: every disruption is a task's, and the mark on outdated nodes only asks the
+//! scheduler to prefer others. Called on every change of the run, of one of its tasks or of the
+//! ledger.
 
+mod brake;
+mod ending;
+mod task;
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use shipshape_api::conditions::{ACCEPTED, COMPLETED};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskAction, names};
+use shipshape_api::{NodePatchTask, TaskStep, names};
 
-use crate::admit::{self, Waiting};
+use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
-use crate::decision::{Decision, Effect, Notice};
+use crate::decision::{Decision, Effect, Kept, KeptKind, Notice};
 use crate::ledger::{Ledger, Slot};
 use crate::plan;
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
+use crate::span;
 use crate::view::{NodeView, Observed};
+use ending::Ending;
 
 /// Decides what one look at a run leads to.
 pub fn decide(
@@ -36,15 +42,14 @@ pub fn decide(
         now,
         decision: Decision::rest(status),
     };
-    if !draft.is_completed() && draft.is_accepted() {
-        draft.count();
-        if draft.decision.status.plan.is_none() {
-            draft.make_plan();
-        } else {
-            draft.proceed();
-        }
-    }
+    draft.decide();
     draft.decision
+}
+
+/// Whether the run has nothing more to do, unless somebody asks for another try of a node.
+pub fn is_over(status: &NodePatchRunStatus) -> bool {
+    condition::is_true(&status.conditions, COMPLETED)
+        || condition::is_true(&status.conditions, ABORTED)
 }
 
 struct Draft<'a> {
@@ -55,8 +60,59 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn is_completed(&self) -> bool {
-        condition::is_true(&self.decision.status.conditions, COMPLETED)
+    fn decide(&mut self) {
+        if let Some(ending) = ending::of(&self.snapshot.run) {
+            self.count();
+            return self.wind_down(ending);
+        }
+        if is_over(&self.decision.status) && self.snapshot.open.is_empty() {
+            return self.let_go();
+        }
+        if !self.is_accepted() || !self.is_kept() {
+            return;
+        }
+        self.count();
+        if self.decision.status.plan.is_none() {
+            self.make_plan();
+        } else if self.decision.status.marked != Some(true) {
+            self.mark();
+        } else {
+            self.proceed();
+        }
+    }
+
+    /// Whether the run stays until what it changed is put back; asks for that if not.
+    fn is_kept(&mut self) -> bool {
+        if has_finalizer(self.snapshot) {
+            return true;
+        }
+        self.decision
+            .effects
+            .push(Effect::EnsureFinalizer(kept(self.snapshot)));
+        self.decision.wake = Some(self.now);
+        false
+    }
+
+    /// Puts the mark on all nodes of the plan, a handful at a time.
+    fn mark(&mut self) {
+        if self.snapshot.unmarked.is_empty() {
+            self.decision.status.marked = Some(true);
+            self.decision.wake = Some(self.now);
+            return;
+        }
+        for node in self.snapshot.unmarked.clone() {
+            self.decision
+                .effects
+                .push(Effect::MarkOutdated { node, marked: true });
+        }
+        self.wait("all nodes of the plan to be marked as outdated".to_owned());
+        self.decision.wake = Some(self.now);
+    }
+
+    /// Tasks that are under way and not set aside.
+    fn working(&self) -> Vec<&NodePatchTask> {
+        let open = self.snapshot.open.iter();
+        open.filter(|task| !is_parked(task)).collect()
     }
 
     /// Whether this operator can do what the run asks for; says so in a condition either way.
@@ -83,15 +139,13 @@ impl Draft<'_> {
     }
 
     fn count(&mut self) {
-        let important = self
-            .snapshot
-            .open
-            .iter()
-            .filter(|task| task.spec.important())
-            .count();
+        let working = self.working();
+        let important = working.iter().filter(|task| task.spec.important()).count();
+        let working = working.len();
         let status = &mut self.decision.status;
         status.in_flight_important = Some(number(important));
-        status.in_flight_non_important = Some(number(self.snapshot.open.len() - important));
+        status.in_flight_non_important = Some(number(working - important));
+        status.parked = Some(number(self.snapshot.open.len() - working)).filter(|count| *count > 0);
         status.completed = Some(number(self.snapshot.succeeded));
         status.failed = Some(number(self.snapshot.failed));
     }
@@ -126,18 +180,16 @@ impl Draft<'_> {
 
     fn proceed(&mut self) {
         if !self.snapshot.waiting.is_empty() {
-            self.admit();
-        } else if let Some(open) = self.snapshot.open.first() {
-            let more = self.snapshot.open.len() - 1;
-            let node = &open.spec.node_name;
-            let text = if more == 0 {
-                node.clone()
-            } else {
-                format!("{node} and {more} more")
-            };
-            self.wait(format!("tasks in flight: {text}"));
-        } else {
-            self.next_partition();
+            return self.admit();
+        }
+        let working: Vec<String> = self
+            .working()
+            .iter()
+            .map(|task| task.spec.node_name.clone())
+            .collect();
+        match some_of(&working) {
+            Some(text) => self.wait(format!("tasks in flight: {text}")),
+            None => self.next_partition(),
         }
     }
 
@@ -163,12 +215,23 @@ impl Draft<'_> {
                 self.ensure_task(&waiting.node, slot);
             }
         }
-        if run.spec.paused() {
-            return self.pause();
+        for (node_uid, task) in self.snapshot.abandoned.clone() {
+            self.decision
+                .effects
+                .push(Effect::ReleaseSlot { node_uid, task });
+            self.decision.wake = Some(self.now);
+        }
+        if let Some(why) = brake::brake(self.snapshot) {
+            return self.pause(why);
         }
         self.resume();
         let unheard: Vec<Waiting> = unheard.into_iter().cloned().collect();
-        match admit::admit(&run.spec, &owner, &unheard, &ledger, self.now) {
+        let books = Books {
+            ledger: &ledger,
+            down: &self.snapshot.down,
+            begun_within_hour: self.snapshot.begun_within_hour,
+        };
+        match admit::admit(&run.spec, &owner, &unheard, books, self.now) {
             Ok(admission) => {
                 if let Some(reason) = admission.held_by {
                     self.wait(reason);
@@ -199,45 +262,79 @@ impl Draft<'_> {
     }
 
     fn ensure_task(&mut self, node: &NodeView, slot: &Slot) {
-        let task = task(self.snapshot, &self.decision.status, node, slot);
+        let task = task::task(self.snapshot, &self.decision.status, node, slot);
         self.decision
             .effects
             .push(Effect::EnsureTask(Box::new(task)));
     }
 
     fn next_partition(&mut self) {
-        let status = &mut self.decision.status;
-        let next = status.current_iteration.unwrap_or(0) + 1;
-        let partitions = status.plan.as_ref().map_or(0, |plan| plan.partitions.len());
-        status.waiting_for = None;
-        if next < number(partitions) {
-            status.current_iteration = Some(next);
+        let next = self.decision.status.current_iteration.unwrap_or(0) + 1;
+        let plan = self.decision.status.plan.as_ref();
+        let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
+        if next < partitions {
+            if next > 1 || self.is_canary_over() {
+                self.decision.status.waiting_for = None;
+                self.decision.status.current_iteration = Some(next);
+                self.decision.wake = Some(self.now);
+            }
             return;
         }
-        let (failed, succeeded) = (self.snapshot.failed, self.snapshot.succeeded);
-        let reason = if failed == 0 {
-            "AllPartitionsDone"
-        } else {
-            "SomeNodesFailed"
-        };
-        let message = format!("{succeeded} node(s) replaced, {failed} failed");
-        status.current_iteration = Some(number(partitions));
-        self.decision.notices.push(if failed == 0 {
-            Notice::normal(reason, message.clone())
-        } else {
-            Notice::warning(reason, message.clone())
-        });
-        self.claim(COMPLETED, Truth::True, reason, message);
-        // The last one out puts things back; a group may be another run's too.
-        if self.snapshot.others == 0 {
-            self.decision.effects.push(Effect::RestoreGroups);
+        let parked: Vec<String> = self
+            .snapshot
+            .open
+            .iter()
+            .map(|task| task.spec.node_name.clone())
+            .collect();
+        self.decision.status.current_iteration = Some(partitions);
+        match some_of(&parked) {
+            Some(text) => {
+                self.decision.status.last_round = Some(true);
+                self.wait(format!("parked nodes: {text}"));
+            }
+            None => self.wind_down(Ending::Completed),
         }
     }
 
-    fn pause(&mut self) {
+    /// Whether the canary nodes, if there are any, have shown that the others may follow.
+    fn is_canary_over(&mut self) -> bool {
+        let Some(canary) = &self.snapshot.run.spec.canary else {
+            return true;
+        };
+        if let Some(why) = brake::canary(self.snapshot) {
+            self.pause(why);
+            return false;
+        }
+        let soak = match span::parse(canary.soak.as_deref()) {
+            Ok(soak) => soak,
+            Err(error) => {
+                self.refuse("InvalidSoak", format!("spec.canary.soak: {error}"));
+                return false;
+            }
+        };
+        let until = match &self.decision.status.soak_until {
+            Some(until) => until.0,
+            None => self.now.checked_add(soak).unwrap_or(self.now),
+        };
+        self.decision.status.soak_until = Some(Time(until));
+        if self.now < until {
+            self.wait(format!("the canary nodes to be watched until {until:.0}"));
+            self.decision.wake = Some(until);
+            return false;
+        }
+        true
+    }
+
+    fn pause(&mut self, why: brake::Pause) {
+        let is_news = self.decision.status.pause_reason.as_ref() != Some(&why.reason);
+        if is_news && why.is_failure {
+            self.decision
+                .notices
+                .push(Notice::warning("Paused", why.reason.clone()));
+        }
         self.decision.status.paused = Some(true);
-        self.decision.status.pause_reason = Some("spec.paused=true".to_owned());
-        self.wait("spec.paused to be lifted".to_owned());
+        self.decision.status.pause_reason = Some(why.reason);
+        self.wait(why.way_out);
     }
 
     fn resume(&mut self) {
@@ -289,47 +386,34 @@ fn holds_slot(ledger: &Ledger, waiting: &Waiting) -> bool {
         .is_some_and(|slot| slot.task == waiting.task)
 }
 
-fn task(
-    snapshot: &RunSnapshot,
-    status: &NodePatchRunStatus,
-    node: &NodeView,
-    slot: &Slot,
-) -> NodePatchTask {
+fn is_parked(task: &NodePatchTask) -> bool {
+    task.status
+        .as_ref()
+        .is_some_and(|status| status.step_name() == TaskStep::Parked)
+}
+
+/// The first of some names and how many more there are.
+fn some_of(names: &[String]) -> Option<String> {
+    let first = names.first()?;
+    Some(match names.len() - 1 {
+        0 => first.clone(),
+        more => format!("{first} and {more} more"),
+    })
+}
+
+fn has_finalizer(snapshot: &RunSnapshot) -> bool {
+    let finalizers = snapshot.run.metadata.finalizers.as_ref();
+    finalizers.is_some_and(|all| all.iter().any(|one| one == names::FINALIZER))
+}
+
+fn kept(snapshot: &RunSnapshot) -> Kept {
     let meta = &snapshot.run.metadata;
-    let run_name = meta.name.clone().unwrap_or_default();
-    let run_uid = meta.uid.clone().unwrap_or_default();
-    let spec = &snapshot.run.spec;
-    let name = slot.task.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut task = NodePatchTask::new(
-        &name,
-        NodePatchTaskSpec {
-            action: TaskAction::Replace,
-            run_name: run_name.clone(),
-            run_uid: run_uid.clone(),
-            iteration: status.current_iteration,
-            node_name: node.name.clone(),
-            node_uid: node.uid.clone(),
-            zone: Some(node.zone.clone()).filter(|zone| !zone.is_empty()),
-            important: Some(slot.important),
-            provider: Some(spec.provider.clone()),
-            important_pod_selectors: spec.important_pod_selectors.clone(),
-            required_node_daemon_pod_selectors: spec.required_node_daemon_pod_selectors.clone(),
-            stability: spec.stability.clone(),
-            label_transfer: spec.label_transfer.clone(),
-            drain: spec.drain.clone(),
-        },
-    );
-    task.metadata.namespace.clone_from(&meta.namespace);
-    task.metadata.labels = Some([(names::LABEL_RUN_UID.to_owned(), run_uid.clone())].into());
-    task.metadata.owner_references = Some(vec![OwnerReference {
-        api_version: format!("{}/{}", names::GROUP, names::VERSION),
-        kind: "NodePatchRun".to_owned(),
-        name: run_name,
-        uid: run_uid,
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }]);
-    task
+    Kept {
+        kind: KeptKind::Run,
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+    }
 }
 
 fn number(count: usize) -> i32 {

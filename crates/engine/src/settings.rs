@@ -17,10 +17,18 @@ pub struct StepDeadlines {
     /// For the replacement to boot, join and become ready (Karpenter gives 15 min for registration
     /// alone, Constellation 30 min for the whole way).
     pub join: SignedDuration,
+    /// For the new node to get its labels.
+    pub transfer: SignedDuration,
+    /// For the important pods to be stable, before the drain.
+    pub settle: SignedDuration,
     /// For the cordon to be seen.
     pub cordon: SignedDuration,
     /// For all pods to leave.
     pub drain: SignedDuration,
+    /// For the important pods to be stable again, after the drain.
+    pub recover: SignedDuration,
+    /// For an attempt to be put back; past it a new machine that cannot be emptied is kept.
+    pub undo: SignedDuration,
     /// For the cloud to say that the old machine is gone.
     pub remove: SignedDuration,
     /// For the old Node object to go.
@@ -35,8 +43,12 @@ impl Default for StepDeadlines {
             lock: SignedDuration::from_mins(10),
             provision: SignedDuration::from_mins(5),
             join: SignedDuration::from_mins(30),
+            transfer: SignedDuration::from_mins(5),
+            settle: SignedDuration::from_mins(30),
             cordon: SignedDuration::from_mins(5),
             drain: SignedDuration::from_mins(30),
+            recover: SignedDuration::from_mins(30),
+            undo: SignedDuration::from_mins(30),
             remove: SignedDuration::from_mins(15),
             forget: SignedDuration::from_mins(5),
             release: SignedDuration::from_mins(5),
@@ -75,6 +87,14 @@ pub struct Settings {
     /// How often a machine's state is asked of the cloud while a step waits for it. Clouds send no
     /// events, so this one wait must poll.
     pub machine_poll: SignedDuration,
+    /// How long after a create call a cloud may still not list what it made.
+    pub cloud_lag: SignedDuration,
+    /// The pause before the second attempt at a node; it doubles with each further one.
+    pub retry_backoff: SignedDuration,
+    /// The longest pause between two attempts.
+    pub retry_backoff_max: SignedDuration,
+    /// How long a parked node rests at least before it is tried again in the last round.
+    pub park_rest: SignedDuration,
     /// How long a wait that a watch should end may go without a second look.
     pub resync: SignedDuration,
     /// Lease duration that a node's lock shows. It is renewed after a third of it; it frees nothing.
@@ -94,6 +114,10 @@ impl Default for Settings {
             deadlines: StepDeadlines::default(),
             drain: DrainSettings::default(),
             machine_poll: SignedDuration::from_secs(5),
+            cloud_lag: SignedDuration::from_mins(1),
+            retry_backoff: SignedDuration::from_mins(1),
+            retry_backoff_max: SignedDuration::from_mins(10),
+            park_rest: SignedDuration::from_mins(1),
             resync: SignedDuration::from_mins(1),
             lock_lease: SignedDuration::from_mins(15),
         }

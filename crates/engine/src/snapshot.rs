@@ -4,9 +4,10 @@
 //! down by hand. A snapshot is bounded: it grows with the work in flight, not with the cluster.
 
 use jiff::Timestamp;
-use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask};
 
 use crate::admit::Waiting;
+use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::ledger::Ledger;
 use crate::machine::{Group, Machine};
@@ -31,6 +32,18 @@ pub struct RunSnapshot {
     pub failed: usize,
     /// How many other runs in the same cloud have not ended.
     pub others: usize,
+    /// The node and the last error of a task that ended badly, if there is one.
+    pub last_failure: Option<String>,
+    /// How many tasks of this run began within the last hour; asked for only with `maxPerHour`.
+    pub begun_within_hour: usize,
+    /// Slots, as node UID and task, whose task is surely gone.
+    pub abandoned: Vec<(String, String)>,
+    /// Nodes that are not ready and that nobody works on, by name and zone.
+    pub down: Vec<(String, String)>,
+    /// Nodes of the plan that lack the mark of this run, a handful; asked for until all have it.
+    pub unmarked: Vec<NodeTarget>,
+    /// Nodes that carry the mark of this run, a handful; asked for once it is ending.
+    pub marked: Vec<NodeTarget>,
     /// The ledger, read live; asked for only while nodes wait.
     pub ledger: Observed<Ledger>,
 }
@@ -46,6 +59,8 @@ pub struct LockView {
     pub node_uid: String,
     /// When its holder last said that it is in use.
     pub renewed: Option<Timestamp>,
+    /// Whether the task that holds it is surely gone.
+    pub is_abandoned: bool,
 }
 
 /// What a task's decision sees. Each step asks for what it needs; the rest stays `NotAsked`.
@@ -73,6 +88,27 @@ pub struct TaskSnapshot {
     pub lock: Observed<LockView>,
     /// Whether the ledger still has this task's slot.
     pub slot: Observed<()>,
+    /// The ledger, asked for only when the task wants a slot again.
+    pub ledger: Observed<Ledger>,
+    /// The run that asked for the task.
+    pub run: RunView,
+    /// Pods that the run calls important and that are not ready, anywhere; asked for by the gates.
+    pub unstable: Observed<Vec<String>>,
+    /// Pods bound to the new node: its daemons while it joins, what must leave when it is put back.
+    pub new_pods: Observed<Vec<PodView>>,
+}
+
+/// What a task needs to know of its run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunView {
+    /// Why the task must be called off, if it must.
+    pub call_off: Option<String>,
+    /// Whether new work is held back.
+    pub paused: bool,
+    /// Whether nothing but parked nodes is left.
+    pub last_round: bool,
+    /// The run's spec, if the run is there: the limits under which a slot is granted again.
+    pub spec: Option<Box<NodePatchRunSpec>>,
 }
 
 impl TaskSnapshot {
@@ -90,6 +126,10 @@ impl TaskSnapshot {
             around: Around::default(),
             lock: Observed::NotAsked,
             slot: Observed::NotAsked,
+            ledger: Observed::NotAsked,
+            run: RunView::default(),
+            unstable: Observed::NotAsked,
+            new_pods: Observed::NotAsked,
         }
     }
 }

@@ -106,6 +106,8 @@ pub enum Action {
     },
     /// These zones have no capacity from now on; an empty list means all have.
     FullZones(Vec<String>),
+    /// Machines of these images boot but never join from now on; an empty list means all do.
+    BrokenImages(Vec<String>),
     /// Somebody creates an object.
     Create(Value),
     /// Somebody changes an object, by a merge patch that names it by apiVersion, kind and metadata.

@@ -5,6 +5,7 @@
 
 mod events;
 mod last_words;
+mod leftovers;
 mod operator_process;
 mod runs;
 
@@ -15,9 +16,10 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
-use shipshape_api::conditions::{ACCEPTED, COMPLETED};
+use shipshape_api::conditions::ACCEPTED;
+use shipshape_api::gates::ReplacementMode;
 use shipshape_api::{NodePatchRun, TaskStep, names};
-use shipshape_engine::condition;
+use shipshape_engine::run::is_over;
 use shipshape_simulator::world::{World, WorldError};
 use thiserror::Error;
 use tokio::task::JoinError;
@@ -107,6 +109,7 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     let mut operator_process = OperatorProcess::new(stage, &scenario.settings);
     operator_process.start();
     let (start, began) = (stage.clock.now(), wall_clock());
+    let machines = stage.cloud.machines().len();
     for (index, intent) in scenario.intents.iter().enumerate() {
         create(&stage.client("story"), intent)
             .await
@@ -133,6 +136,10 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
         let rest = Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
+        for (invariant, text) in leftovers::find(stage, machines).await? {
+            let now = stage.clock.now();
+            observer.with_witness(|witness| witness.found(invariant, now, text));
+        }
     }
     operator_process.stop().await?;
     Ok(Played {
@@ -217,35 +224,40 @@ fn refused(what: &str, source: kube::Error) -> StoryError {
 /// The most nodes that all runs together may take out of service at once.
 fn promises(scenario: &Scenario) -> Promises {
     let (mut important, mut others) = (0_i32, 0_i32);
+    let mut terminate_first = false;
     for run in runs::asked_for(scenario) {
+        terminate_first |= run
+            .spec
+            .replacement
+            .is_some_and(|mode| mode != ReplacementMode::Surge);
         important = important.max(run.spec.batch_size_important());
         others = others.max(run.spec.batch_size_non_important());
     }
     Promises {
         disrupted_max: usize::try_from(important.saturating_add(others)).unwrap_or_default(),
+        terminate_first,
     }
 }
 
-/// Whether a run will not move any more.
+/// Whether a run will not move any more: it is over and free to go, or was not accepted.
 pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
     let Some(status) = &run.status else {
         return false;
     };
-    condition::is_true(&status.conditions, COMPLETED)
-        || status
-            .conditions
-            .iter()
-            .any(|one| one.type_ == ACCEPTED && one.status == "False")
+    let is_kept = run.finalizers().iter().any(|one| one == names::FINALIZER);
+    let is_refused = status
+        .conditions
+        .iter()
+        .any(|one| one.type_ == ACCEPTED && one.status == "False");
+    (is_over(status) && !is_kept) || is_refused
 }
 
 fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span) -> Report {
     let runs = observer.runs.list();
     let is_done = has_ended
-        && runs.iter().all(|run| {
-            run.status
-                .as_ref()
-                .is_some_and(|it| condition::is_true(&it.conditions, COMPLETED))
-        });
+        && runs
+            .iter()
+            .all(|run| run.status.as_ref().is_some_and(is_over));
     let step = |wanted: TaskStep| {
         let tasks = observer.tasks.list();
         let steps = tasks.iter().filter_map(|task| task.status.as_ref());
@@ -259,7 +271,7 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         total: usize::try_from(total).unwrap_or_default(),
         replaced: step(TaskStep::Done),
         failed: step(TaskStep::Failed),
-        parked: 0,
+        parked: step(TaskStep::Parked),
     };
     let mut report = observer.with_witness(|witness| Report {
         scenario: scenario.name.clone(),

@@ -67,7 +67,7 @@ impl Timeline {
              <text x=\"12\" y=\"24\" font-size=\"16\" fill=\"#111827\">{}</text>\n",
             escaped(title)
         );
-        Self::draw_legend(&mut svg);
+        self.draw_legend(&mut svg);
         self.draw_axis(&mut svg, height);
         for (index, ((zone, node), marks)) in self.rows.iter().enumerate() {
             self.draw_row(&mut svg, index, &format!("{zone}  {node}"), marks);
@@ -76,9 +76,14 @@ impl Timeline {
         svg
     }
 
-    fn draw_legend(svg: &mut String) {
+    /// Names the colours that the picture uses.
+    fn draw_legend(&self, svg: &mut String) {
         let mut x = LEFT;
-        for step in STEPS {
+        let is_used = |step: &TaskStep| {
+            let mut marks = self.rows.values().flatten();
+            marks.any(|mark| mark.step == *step)
+        };
+        for step in STEPS.into_iter().filter(is_used) {
             put(
                 svg,
                 format_args!(
@@ -162,14 +167,20 @@ impl Timeline {
     }
 }
 
-const STEPS: [TaskStep; 9] = [
+const STEPS: [TaskStep; 15] = [
     TaskStep::Lock,
     TaskStep::Provision,
     TaskStep::Join,
+    TaskStep::Transfer,
+    TaskStep::Settle,
     TaskStep::Cordon,
     TaskStep::Drain,
+    TaskStep::Recover,
     TaskStep::Remove,
     TaskStep::Forget,
+    TaskStep::Undo,
+    TaskStep::Backoff,
+    TaskStep::Parked,
     TaskStep::Release,
     TaskStep::Failed,
 ];
@@ -179,10 +190,16 @@ fn colour(step: TaskStep) -> &'static str {
         TaskStep::Lock => "#9ca3af",
         TaskStep::Provision => "#60a5fa",
         TaskStep::Join => "#2563eb",
+        TaskStep::Transfer => "#1e40af",
+        TaskStep::Settle => "#a5b4fc",
         TaskStep::Cordon => "#fde047",
         TaskStep::Drain => "#f59e0b",
+        TaskStep::Recover => "#fed7aa",
         TaskStep::Remove => "#ef4444",
         TaskStep::Forget => "#a855f7",
+        TaskStep::Undo => "#be185d",
+        TaskStep::Backoff => "#f9a8d4",
+        TaskStep::Parked => "#d1d5db",
         TaskStep::Release => "#14b8a6",
         TaskStep::Done => "#22c55e",
         TaskStep::Failed => "#111827",

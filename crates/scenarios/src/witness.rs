@@ -91,6 +91,8 @@ pub enum Call {
 pub struct Promises {
     /// Most nodes that may be out of service at once.
     pub disrupted_max: usize,
+    /// Whether old machines may go before their replacements come.
+    pub terminate_first: bool,
 }
 
 /// The witness.
@@ -206,6 +208,9 @@ impl Witness {
                 provider_id,
             } => {
                 self.check_removal(at, &machine, &provider_id);
+                for made in self.replacements.values_mut() {
+                    made.retain(|(known, _)| *known != machine);
+                }
             }
         }
     }
@@ -218,6 +223,11 @@ impl Witness {
     /// Checks what must hold once everything has come to rest.
     pub fn rest(&mut self, at: Timestamp) {
         self.check_no_cordon_left(at);
+    }
+
+    /// Takes in what somebody else has found to be broken.
+    pub fn found(&mut self, invariant: &'static str, at: Timestamp, text: String) {
+        self.violated(invariant, at, text);
     }
 
     /// What was broken.

@@ -42,6 +42,24 @@ pub struct NodePatchRunStatus {
     /// Nodes whose task failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
+    /// Nodes whose task is set aside and will be tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<i32>,
+    /// Nodes of the plan that had left by themselves before their turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<i32>,
+    /// Whether all outdated nodes carry the mark that keeps moved pods away from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<bool>,
+    /// Whether what was changed about the cloud's groups is put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_restored: Option<bool>,
+    /// Until when the canary nodes are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak_until: Option<Time>,
+    /// Whether nothing but parked nodes is left, so that these are tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_round: Option<bool>,
     /// Whether no new tasks are started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,

@@ -38,6 +38,10 @@ pub struct NodePatchTaskStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::at_least(0))]
     pub attempt: Option<i32>,
+    /// The last attempt that is allowed; raised when a person asks for another try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::at_least(0))]
+    pub attempt_limit: Option<i32>,
     /// The machine that shall go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_machine: Option<MachineRecord>,
@@ -62,6 +66,25 @@ pub struct NodePatchTaskStatus {
     /// Whose cordon the old node carries; stored before the node is cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordon: Option<CordonRecord>,
+    /// Whether the old machine goes before the new one comes, once that is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminate_first: Option<bool>,
+    /// The labels that the new node shall get; stored while the old node is still there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelRecord>,
+    /// Why the attempt is put back, and what follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<UndoRecord>,
+    /// Why the task was set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<ParkRecord>,
+    /// The last value of the retry annotation that was followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::WORD))]
+    pub retried: Option<String>,
+    /// Whether the machine goes with the pods that are left on it, because the run says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forced: Option<bool>,
     /// How far the drain has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainRecord>,
@@ -125,6 +148,10 @@ pub struct ReplacementRecord {
     pub image: Option<String>,
     /// When the intent was stored.
     pub requested_at: Time,
+    /// What the cloud said when it had no room for the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub no_room: Option<String>,
 }
 
 /// Whose cordon a node carries.
@@ -135,6 +162,67 @@ pub struct CordonRecord {
     pub ours: bool,
     /// When the record was made.
     pub at: Time,
+}
+
+/// The labels that a new node shall get and lose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelRecord {
+    /// Labels of the old node that the lists of the run take; one that the new node has already is
+    /// not overwritten.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = schema::string_map(256, 63))]
+    pub add: BTreeMap<String, String>,
+}
+
+/// Why an attempt is put back, and what follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UndoRecord {
+    /// Stable reason.
+    #[schemars(transform = schema::some_text(schema::WORD))]
+    pub reason: String,
+    /// One sentence.
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub message: String,
+    /// What follows once everything is put back.
+    pub next: UndoNext,
+    /// Whether the new machine stays as an ordinary member of its group, because it could not be
+    /// emptied in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_machine: bool,
+}
+
+/// What follows once an attempt is put back.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum UndoNext {
+    /// Another attempt.
+    Retry,
+    /// The task has failed.
+    Fail,
+    /// The task was called off.
+    CallOff,
+    /// The node has left by itself; there is nothing to replace any more.
+    Leave,
+}
+
+/// Why a task was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParkRecord {
+    /// Stable reason.
+    #[schemars(transform = schema::some_text(schema::WORD))]
+    pub reason: String,
+    /// One sentence.
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub message: String,
+    /// When it was set aside.
+    pub since: Time,
+    /// Whether it is on its way back: it wants a slot again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resuming: bool,
 }
 
 /// How far a drain has come.

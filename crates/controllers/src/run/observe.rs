@@ -5,25 +5,36 @@
 
 use std::collections::BTreeMap;
 
-use shipshape_api::conditions::COMPLETED;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use shipshape_api::node_patch_run::Candidate;
-use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_api::{NodePatchRun, NodePatchTask, names};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::admit::Waiting;
-use shipshape_engine::condition;
+use shipshape_engine::decision::NodeTarget;
+use shipshape_engine::ledger::Ledger;
 use shipshape_engine::naming::{WorkId, task_name};
+use shipshape_engine::plan;
+use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView};
 
-use crate::context::{Context, PODS_BY_NODE, Standing, TASKS_BY_RUN, run_term};
+use crate::context::{
+    Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
+    marks_of, run_term,
+};
 use crate::error::PassError;
 
 /// More waiting nodes than this are not looked at in one pass: enough to fill the batches of any
 /// sensible run, and the cost of a pass does not grow with the cluster.
 const WINDOW_SPARE: usize = 8;
 
-/// Looks at one run; `None` when it does not exist or is being deleted.
+/// Nodes that are marked or unmarked in one pass.
+const MARKS_AT_ONCE: usize = 50;
+
+/// Looks at one run; `None` when it does not exist, or is being deleted and not kept by us.
 pub(super) async fn observe(
     context: &Context,
     key: &Key,
@@ -33,23 +44,17 @@ pub(super) async fn observe(
     let Some(run) = stores.runs.get(key) else {
         return Ok(None);
     };
-    if run.metadata.deletion_timestamp.is_some() {
+    let is_kept = run.finalizers().iter().any(|one| one == names::FINALIZER);
+    if run.metadata.deletion_timestamp.is_some() && !is_kept {
         return Ok(None);
     }
-    let uid = run.metadata.uid.clone().unwrap_or_default();
-    let by_standing = |standing| {
-        stores
-            .tasks
-            .by_index(TASKS_BY_RUN, &run_term(&uid, standing))
+    let look = Look {
+        context,
+        run: &run,
+        uid: run.metadata.uid.clone().unwrap_or_default(),
     };
-    let open: Vec<NodePatchTask> = by_standing(Standing::Open)
-        .iter()
-        .map(|task| task.as_ref().clone())
-        .collect();
-    let has_plan = run
-        .status
-        .as_ref()
-        .is_some_and(|status| status.plan.is_some());
+    let mut open = look.tasks(Standing::Open);
+    open.extend(look.tasks(Standing::Parked));
     let waiting = waiting(context, &run);
     let ledger = if waiting.is_empty() {
         Observed::NotAsked
@@ -59,16 +64,40 @@ pub(super) async fn observe(
             Err(error) => Observed::Unknown(in_full(&error)),
         }
     };
+    let status = run.status.clone().unwrap_or_default();
+    let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
         known_providers: context.provider_types(),
-        nodes: if has_plan {
-            Observed::NotAsked
+        nodes: match &status.plan {
+            Some(_) => Observed::NotAsked,
+            None => Observed::Present(all_nodes(context)),
+        },
+        abandoned: match ledger.present() {
+            Some(ledger) => look.abandoned(ledger).await?,
+            None => Vec::new(),
+        },
+        down: match ledger.present() {
+            Some(ledger) => look.down(ledger),
+            None => Vec::new(),
+        },
+        unmarked: if status.marked == Some(true) {
+            Vec::new()
         } else {
-            Observed::Present(all_nodes(context))
+            look.unmarked()
+        },
+        marked: if open.is_empty() {
+            look.marked()
+        } else {
+            Vec::new()
         },
         waiting,
-        succeeded: by_standing(Standing::Succeeded).len(),
-        failed: by_standing(Standing::Failed).len(),
+        succeeded: stores
+            .tasks
+            .by_index(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded))
+            .len(),
+        failed: failed.len(),
+        last_failure: last_failure(&failed),
+        begun_within_hour: look.begun_within_hour(),
         others: others(context, &run),
         open,
         ledger,
@@ -85,11 +114,132 @@ fn others(context: &Context, run: &NodePatchRun) -> usize {
     });
     let at_work = others.filter(|other| {
         let status = other.status.as_ref();
-        status.is_some_and(|status| {
-            status.plan.is_some() && !condition::is_true(&status.conditions, COMPLETED)
-        })
+        status.is_some_and(|status| status.plan.is_some() && !is_over(status))
     });
     at_work.count()
+}
+
+/// The looks that one pass takes at the stores.
+struct Look<'a> {
+    context: &'a Context,
+    run: &'a NodePatchRun,
+    uid: String,
+}
+
+impl Look<'_> {
+    fn tasks(&self, standing: Standing) -> Vec<NodePatchTask> {
+        let tasks = &self.context.stores.tasks;
+        tasks
+            .by_index(TASKS_BY_RUN, &run_term(&self.uid, standing))
+            .iter()
+            .map(|task| task.as_ref().clone())
+            .collect()
+    }
+
+    /// Counted only when the run has such a limit, because it looks at every task.
+    fn begun_within_hour(&self) -> usize {
+        if self.run.spec.max_per_hour().is_none() {
+            return 0;
+        }
+        let an_hour_ago = self.context.clock.now() - SignedDuration::from_hours(1);
+        let tasks = self.context.stores.tasks.by_index(TASKS_BY_RUN, &self.uid);
+        tasks
+            .iter()
+            .filter_map(|task| task.metadata.creation_timestamp.as_ref())
+            .filter(|begun| begun.0 > an_hour_ago)
+            .count()
+    }
+
+    /// Nodes of the run that are down and that no task works on.
+    fn down(&self, ledger: &Ledger) -> Vec<(String, String)> {
+        let stores = &self.context.stores;
+        stores
+            .nodes
+            .by_index(NODES_DOWN, "")
+            .iter()
+            .map(|node| NodeView::of(node))
+            .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
+            .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
+            .map(|node| (node.name, node.zone))
+            .collect()
+    }
+
+    /// Slots whose task is surely gone: not in the store, past the moment between grant and creation,
+    /// and not there when asked live.
+    async fn abandoned(&self, ledger: &Ledger) -> Result<Vec<(String, String)>, PassError> {
+        let now = self.context.clock.now();
+        let mut abandoned = Vec::new();
+        for (node_uid, slot) in &ledger.slots {
+            let Some((namespace, name)) = slot.task.split_once('/') else {
+                continue;
+            };
+            let key = Key::new(namespace, name);
+            let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
+            let tasks = &self.context.stores.tasks;
+            if is_fresh || tasks.get(&key).is_some() || tasks.refetch(&key).await?.is_some() {
+                continue;
+            }
+            abandoned.push((node_uid.clone(), slot.task.clone()));
+        }
+        Ok(abandoned)
+    }
+
+    /// Whether a node is the replacement of a task that is under way.
+    fn is_joining(&self, node: &NodeView) -> bool {
+        let tasks = &self.context.stores.tasks;
+        node.provider_id
+            .as_ref()
+            .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
+    }
+
+    fn unmarked(&self) -> Vec<NodeTarget> {
+        let stores = &self.context.stores;
+        let plan = self.run.status.as_ref().and_then(|it| it.plan.as_ref());
+        let candidates = plan.map_or(&[][..], |plan| plan.candidates.as_slice());
+        candidates
+            .iter()
+            .filter_map(|one| {
+                let node = stores.nodes.get(&Key::cluster(&one.name))?;
+                let is_due = node.metadata.uid.as_deref() == Some(one.uid.as_str())
+                    && marks_of(&node).is_empty();
+                is_due.then(|| self.target(&node))
+            })
+            .take(MARKS_AT_ONCE)
+            .collect()
+    }
+
+    fn marked(&self) -> Vec<NodeTarget> {
+        let nodes = &self.context.stores.nodes;
+        let marked = nodes.by_index(NODES_BY_MARK, &self.uid);
+        marked
+            .iter()
+            .take(MARKS_AT_ONCE)
+            .map(|node| self.target(node))
+            .collect()
+    }
+
+    fn target(&self, node: &Node) -> NodeTarget {
+        let view = NodeView::of(node);
+        NodeTarget {
+            name: view.name,
+            uid: view.uid,
+            resource_version: view.resource_version,
+            operation: self.uid.clone(),
+        }
+    }
+}
+
+/// The task that failed last, in words.
+fn last_failure(failed: &[NodePatchTask]) -> Option<String> {
+    let changed = |task: &NodePatchTask| {
+        let status = task.status.as_ref();
+        status
+            .and_then(|it| it.updated_at.as_ref())
+            .map(|time| time.0)
+    };
+    let last = failed.iter().max_by_key(|task| changed(task))?;
+    let error = last.status.as_ref()?.last_error.clone()?;
+    Some(format!("node {}: {error}", last.spec.node_name))
 }
 
 fn all_nodes(context: &Context) -> Vec<NodeView> {

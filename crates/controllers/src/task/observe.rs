@@ -9,25 +9,30 @@ use std::error::Error;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
 use kube::api::ListParams;
-use shipshape_api::{NodePatchTask, TaskStep};
+use kube::{Api, ResourceExt};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep, names};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::machine::{Group, Machine, MachineId, MachineState, ProviderId, Token};
+use shipshape_cluster::node::is_cordoned;
+use shipshape_engine::admit;
+use shipshape_engine::ledger::Ledger;
+use shipshape_engine::machine::{
+    Group, GroupId, Machine, MachineId, MachineState, ProviderId, Token,
+};
 use shipshape_engine::replace::{is_lock_due, step_of};
-use shipshape_engine::snapshot::{LockView, TaskSnapshot};
+use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView};
 use shipshape_provider::{Error as CloudError, Provider};
 
-use crate::context::{Context, NODES_BY_PROVIDER_ID};
+use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY};
 use crate::drain;
 use crate::error::PassError;
 
 /// Pods asked for in one live list; a node runs a few hundred at most.
 const POD_PAGE: u32 = 1000;
 
-/// Looks at one task; `None` when it does not exist, is being deleted or has ended.
+/// Looks at one task; `None` when it does not exist or has nothing more to do.
 pub(super) async fn observe(
     context: &Context,
     key: &Key,
@@ -37,34 +42,45 @@ pub(super) async fn observe(
     let Some(task) = tasks.get(key) else {
         return Ok(None);
     };
-    if task.metadata.deletion_timestamp.is_some() {
-        return Ok(None);
-    }
+    let is_kept = task.finalizers().iter().any(|one| one == names::FINALIZER);
+    let is_leaving = task.metadata.deletion_timestamp.is_some();
     let mut snapshot = TaskSnapshot::of(task.as_ref().clone());
     let step = step_of(&snapshot);
     // A step that waits for budgets says so anew.
     context.evictions.wait(key, BTreeSet::new());
-    if step.is_final() {
+    let is_asked_again = task.annotations().contains_key(names::ANNOTATION_RETRY);
+    if (is_leaving && !is_kept) || (step.is_final() && !is_kept && !is_asked_again) {
         return Ok(None);
     }
     let look = Look {
         context,
         task: &task,
     };
+    snapshot.run = look.run().await?;
     match step {
         TaskStep::Lock => look.before_lock(&mut snapshot).await,
         TaskStep::Provision => snapshot.new_machine = look.replacement().await,
         TaskStep::Join => look.while_joining(&mut snapshot).await,
+        TaskStep::Transfer => snapshot.new_node = look.live_new_node().await,
+        TaskStep::Settle | TaskStep::Recover => snapshot.unstable = look.unstable(),
         TaskStep::Cordon => {
             snapshot.old_node = look.live_old_node().await;
             snapshot.new_node = look.live_new_node().await;
         }
-        TaskStep::Drain => look.while_draining(&mut snapshot),
+        TaskStep::Drain => {
+            look.while_draining(&mut snapshot);
+            snapshot.old_node = look.closed_old_node().await;
+            snapshot.new_node = look.known_new_node().await;
+        }
         TaskStep::Remove => look.before_removal(&mut snapshot).await,
         TaskStep::Forget => snapshot.old_node = look.live_old_node().await,
+        TaskStep::Undo => look.while_undoing(&mut snapshot).await,
+        TaskStep::Backoff => snapshot.group = look.recorded_group().await,
+        TaskStep::Parked => look.while_parked(&mut snapshot).await,
         TaskStep::Release => {
             snapshot.slot = look.slot().await;
             snapshot.lock = look.lock().await;
+            snapshot.new_machine = look.new_machine().await;
         }
         TaskStep::Done | TaskStep::Failed => {}
     }
@@ -88,6 +104,9 @@ impl Look<'_> {
             .lock
             .present()
             .is_some_and(|lock| Some(&lock.operation) == self.task.metadata.uid.as_ref());
+        if let (false, Observed::Present(lock)) = (is_ours, &mut snapshot.lock) {
+            lock.is_abandoned = self.is_abandoned(lock).await;
+        }
         let Some(node) = snapshot.old_node.present().filter(|_| is_ours) else {
             return;
         };
@@ -100,6 +119,19 @@ impl Look<'_> {
         }
     }
 
+    /// Whether the task that holds a lock is surely gone: asked live, by name and UID.
+    async fn is_abandoned(&self, lock: &LockView) -> bool {
+        let Some((namespace, name)) = lock.holder.split_once('/') else {
+            return false;
+        };
+        let api: Api<NodePatchTask> = Api::namespaced(self.context.client.clone(), namespace);
+        match api.get_opt(name).await {
+            Ok(Some(task)) => task.uid().as_deref() != Some(lock.operation.as_str()),
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+
     async fn while_joining(&self, snapshot: &mut TaskSnapshot) {
         snapshot.new_machine = match self.new_machine_id() {
             Some(id) => self.machine(&id).await,
@@ -107,15 +139,128 @@ impl Look<'_> {
         };
         snapshot.new_node = self.joined_node();
         snapshot.old_node = self.live_old_node().await;
+        if let Some(node) = snapshot.new_node.present() {
+            snapshot.new_pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
+        }
+    }
+
+    /// What an attempt has left behind: its machine by id or token, its node and what runs there.
+    async fn while_undoing(&self, snapshot: &mut TaskSnapshot) {
+        snapshot.old_node = self.live_old_node().await;
+        snapshot.new_machine = match self.new_machine_id() {
+            Some(id) => self.machine(&id).await,
+            None => self.replacement().await,
+        };
+        let name = match self.status().and_then(|it| it.new_node_name.clone()) {
+            Some(name) => Some(name),
+            None => self.joined_node().present().map(|node| node.name.clone()),
+        };
+        snapshot.new_node = match &name {
+            Some(name) => self.live_node(name).await,
+            None => Observed::Absent,
+        };
+        if let Some(name) = &name {
+            self.look_at_drain(snapshot, name);
+            snapshot.new_pods = std::mem::take(&mut snapshot.pods);
+        }
+    }
+
+    /// The way back needs the node, the slot, and whether anything is still in the way.
+    async fn while_parked(&self, snapshot: &mut TaskSnapshot) {
+        snapshot.old_node = self.live_old_node().await;
+        self.while_draining(snapshot);
+        snapshot.unstable = self.unstable();
+        snapshot.ledger = answer(self.context.ledger.read().await.map(Some));
+        snapshot.slot = match &snapshot.ledger {
+            Observed::Present(ledger) => self.slot_in(ledger).into(),
+            Observed::Unknown(why) => Observed::Unknown(why.clone()),
+            Observed::Absent | Observed::NotAsked => Observed::NotAsked,
+        };
+    }
+
+    /// The run, as far as it tells the task to stop. A run that the store does not have is asked for
+    /// live before anything is put back because of it.
+    async fn run(&self) -> Result<RunView, PassError> {
+        let (spec, meta) = (&self.task.spec, &self.task.metadata);
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let key = Key::new(namespace, spec.run_name.clone());
+        let is_ours =
+            |run: &NodePatchRun| run.metadata.uid.as_deref() == Some(spec.run_uid.as_str());
+        let runs = &self.context.stores.runs;
+        let run = match runs.get(&key).filter(|run| is_ours(run)) {
+            Some(run) => Some(run),
+            None => runs.refetch(&key).await?.filter(|run| is_ours(run)),
+        };
+        let call_off = match &run {
+            _ if meta.deletion_timestamp.is_some() => Some("the task is being deleted".to_owned()),
+            None => Some(format!("run {} is gone", spec.run_name)),
+            Some(run) if run.metadata.deletion_timestamp.is_some() => {
+                Some(format!("run {} is being deleted", spec.run_name))
+            }
+            Some(run) if run.spec.abort() => {
+                Some(format!("spec.abort of run {} is true", spec.run_name))
+            }
+            Some(_) => None,
+        };
+        let status = run.as_ref().and_then(|run| run.status.as_ref());
+        Ok(RunView {
+            call_off,
+            paused: run.as_ref().is_some_and(|run| run.spec.paused()),
+            last_round: status.is_some_and(|status| status.last_round == Some(true)),
+            spec: run.as_ref().map(|run| Box::new(run.spec.clone())),
+        })
+    }
+
+    /// Important pods that are not ready, anywhere. Only pods that are not ready are looked at, so
+    /// that a healthy cluster costs nothing.
+    fn unstable(&self) -> Observed<Vec<String>> {
+        let selectors = &self.task.spec.important_pod_selectors;
+        let mut names = Vec::new();
+        for pod in self.context.stores.pods.by_index(PODS_UNREADY, "") {
+            match admit::is_important(selectors, std::slice::from_ref(pod.as_ref())) {
+                Ok(true) => names.push(format!("{}/{}", pod.namespace, pod.name)),
+                Ok(false) => {}
+                Err(error) => return Observed::Unknown(error.to_string()),
+            }
+        }
+        names.sort();
+        Observed::Present(names)
+    }
+
+    async fn recorded_group(&self) -> Observed<Group> {
+        let record = self.status().and_then(|status| status.old_machine.as_ref());
+        let Some(id) = record.and_then(|machine| machine.location.get("group")) else {
+            return Observed::Absent;
+        };
+        match self.provider().await {
+            Ok(provider) => found(provider.group(&GroupId(id.clone())).await),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    async fn new_machine(&self) -> Observed<Machine> {
+        match self.new_machine_id() {
+            Some(id) => self.machine(&id).await,
+            None => Observed::Absent,
+        }
+    }
+
+    fn status(&self) -> Option<&NodePatchTaskStatus> {
+        self.task.status.as_ref()
     }
 
     /// Pods come from the store: each eviction names its pod's UID, and the end of the drain is
     /// confirmed live before the machine goes.
     fn while_draining(&self, snapshot: &mut TaskSnapshot) {
-        let node = &self.task.spec.node_name;
+        self.look_at_drain(snapshot, &self.task.spec.node_name);
+    }
+
+    /// The pods of a node that is being emptied, and what may hold them up; their budgets wake this
+    /// task from now on.
+    fn look_at_drain(&self, snapshot: &mut TaskSnapshot, node: &str) {
         let pods = drain::pods(self.context, node);
         snapshot.budgets = drain::budgets_for(self.context, &Key::of(self.task), &pods);
-        snapshot.around = drain::around(self.context, [node.as_str()], &pods);
+        snapshot.around = drain::around(self.context, [node], &pods);
         snapshot.pods = Observed::Present(pods);
     }
 
@@ -137,11 +282,31 @@ impl Look<'_> {
             )
         });
         if !is_leaving {
+            snapshot.old_node = self.live_old_node().await;
             snapshot.new_node = self.live_new_node().await;
             snapshot.pods = self.live_pods().await;
             let pods = snapshot.pods.present().into_iter().flatten();
             let node = self.task.spec.node_name.as_str();
             snapshot.around = drain::around(self.context, [node], pods);
+        }
+    }
+
+    /// The old node as the store has it, if that says what a drain expects; else as it is now.
+    async fn closed_old_node(&self) -> Observed<NodeView> {
+        let name = &self.task.spec.node_name;
+        match self.context.stores.nodes.get(&Key::cluster(name)) {
+            Some(node) if is_cordoned(&node) => Observed::Present(NodeView::of(&node)),
+            _ => self.live_old_node().await,
+        }
+    }
+
+    /// The new node as the store has it, if that says what a drain expects; else as it is now.
+    async fn known_new_node(&self) -> Observed<NodeView> {
+        let name = self.status().and_then(|it| it.new_node_name.as_deref());
+        let node = name.and_then(|name| self.context.stores.nodes.get(&Key::cluster(name)));
+        match node.map(|node| NodeView::of(&node)) {
+            Some(node) if node.ready => Observed::Present(node),
+            _ => self.live_new_node().await,
         }
     }
 
@@ -216,20 +381,21 @@ impl Look<'_> {
                 operation: holding.operation,
                 holder: holding.by,
                 node_uid: holding.node_uid,
+                is_abandoned: false,
                 renewed: holding.renewed,
             })
         }))
     }
 
     async fn slot(&self) -> Observed<()> {
+        let ledger = self.context.ledger.read().await;
+        answer(ledger.map(|ledger| self.slot_in(&ledger)))
+    }
+
+    fn slot_in(&self, ledger: &Ledger) -> Option<()> {
         let key = Key::of(self.task).to_string();
-        answer(self.context.ledger.read().await.map(|ledger| {
-            ledger
-                .slots
-                .get(&self.task.spec.node_uid)
-                .filter(|slot| slot.task == key)
-                .map(|_| ())
-        }))
+        let slot = ledger.slots.get(&self.task.spec.node_uid);
+        slot.filter(|slot| slot.task == key).map(|_| ())
     }
 
     fn new_machine_id(&self) -> Option<MachineId> {

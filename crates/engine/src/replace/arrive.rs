@@ -5,17 +5,24 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{LOCKED, NEW_NODE_READY, REPLACEMENT_ENSURED};
+use shipshape_api::gates::ReplacementMode;
 use shipshape_api::names;
-use shipshape_api::node_patch_task::{CordonRecord, ReplacementRecord, TaskStep};
+use shipshape_api::node_patch_task::{CordonRecord, LabelRecord, ReplacementRecord, TaskStep};
 
 use super::draft::{Draft, Milestone};
 use super::facts::{
-    group_or_fail, machine_record, old_machine_or_fail, old_node_or_fail, operation, task_key,
+    group_or_fail, machine_record, node_target, old_machine_or_fail, old_node_or_fail, operation,
+    own_node, task_key,
 };
-use crate::decision::{Effect, LockRequest};
-use crate::machine::{GroupId, MachineId, MachineState, ReplacementRequest, Token};
+use super::order;
+use super::undo::gave_up;
+use crate::admit;
+use crate::decision::{Effect, LockRequest, NodeTarget, Notice};
+use crate::machine::{Group, GroupId, MachineId, MachineState, ReplacementRequest, Token};
 use crate::naming::replacement_token;
-use crate::view::NodeView;
+use crate::snapshot::LockView;
+use crate::transfer;
+use crate::view::{NodeView, PodView};
 
 /// Entered with the task. Left when the node's lock is ours and the replacement's intent is worked
 /// out. Asks for the lock only.
@@ -28,6 +35,7 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
     };
     match lock {
         Some(lock) if lock.operation == operation(draft) => record_intent(draft, &node),
+        Some(lock) if lock.is_abandoned => take_over(draft, &node, &lock),
         Some(lock) => {
             let reason = format!("node {} is locked by {}", node.name, lock.holder);
             draft.wait(reason, Some(draft.settings.machine_poll));
@@ -44,7 +52,23 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
     }
 }
 
-/// Writes down which machine will be asked for, before it is asked for.
+/// The lock's holder is surely gone: what it left on the node is put back, then the lock is free.
+fn take_over(draft: &mut Draft<'_>, node: &NodeView, lock: &LockView) {
+    if node.unschedulable && node.cordoned_by.as_ref() == Some(&lock.operation) {
+        draft.effect(Effect::EnsureUncordoned(NodeTarget {
+            operation: lock.operation.clone(),
+            ..node_target(draft, node)
+        }));
+    }
+    draft.effect(Effect::ReleaseLock {
+        node: node.name.clone(),
+        operation: lock.operation.clone(),
+    });
+    draft.look_again();
+}
+
+/// Writes down which machine will be asked for, and which labels it will get, before anything is
+/// asked for.
 fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let Some(machine) = old_machine_or_fail(draft) else {
         return;
@@ -52,25 +76,56 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let Some(group) = group_or_fail(draft) else {
         return;
     };
-    let spec = &draft.snapshot.task.spec;
-    let attempt = draft.status.attempt.unwrap_or(1);
-    draft.status.replacement = Some(ReplacementRecord {
-        token: replacement_token(&spec.run_uid, &spec.node_uid, attempt).0,
-        group_id: group.id.0,
-        zone: machine.zone.clone(),
-        image: Some(group.image.0),
-        requested_at: Time(draft.now),
-    });
+    draft.status.replacement = Some(intent(draft, &group, machine.zone.clone()));
     draft.status.old_machine = Some(machine_record(draft, &machine));
+    let spec = &draft.snapshot.task.spec;
+    draft.status.labels = spec.label_transfer.as_ref().map(|lists| LabelRecord {
+        add: transfer::selected(lists, &node.labels),
+    });
+    if spec.replacement == Some(ReplacementMode::TerminateFirst) {
+        draft.status.terminate_first = Some(true);
+    }
     let message = format!("node {} is locked for this task", node.name);
+    let next = order::after_intent(draft);
+    if next != TaskStep::Provision {
+        record_cordon(draft, Some(node));
+    }
     draft.advance(
-        TaskStep::Provision,
+        next,
         Milestone {
             condition: LOCKED,
             reason: "LockTaken",
             message,
         },
     );
+}
+
+fn intent(draft: &Draft<'_>, group: &Group, zone: String) -> ReplacementRecord {
+    let spec = &draft.snapshot.task.spec;
+    let attempt = draft.status.attempt.unwrap_or(1);
+    ReplacementRecord {
+        token: replacement_token(operation(draft), &spec.node_uid, attempt).0,
+        group_id: group.id.0.clone(),
+        zone,
+        image: Some(group.image.0.clone()),
+        requested_at: Time(draft.now),
+        no_room: None,
+    }
+}
+
+/// Writes down the next attempt's machine when the old one is gone already and cannot be asked.
+pub(super) fn renew_intent(draft: &mut Draft<'_>) {
+    let zone = draft
+        .status
+        .old_machine
+        .as_ref()
+        .and_then(|machine| machine.location.get("zone").cloned())
+        .unwrap_or_default();
+    let Some(group) = group_or_fail(draft) else {
+        return;
+    };
+    draft.status.replacement = Some(intent(draft, &group, zone));
+    draft.enter(TaskStep::Provision);
 }
 
 /// Entered with the intent recorded. Left when a machine with its token exists. Asks for that
@@ -95,13 +150,40 @@ pub(super) fn provision(draft: &mut Draft<'_>) {
             },
         );
     } else if let Some(request) = replacement_request(draft) {
-        draft.effect(Effect::EnsureReplacement(request));
-        draft.wait_as_usual(Some(draft.settings.machine_poll));
+        ask_for_machine(draft, request);
     } else {
         draft.fail(
             "IntentMissing",
             "the status has lost the replacement's record".to_owned(),
         );
+    }
+}
+
+/// Asks, unless the cloud had no room and the run lets the old machine go first in that case.
+fn ask_for_machine(draft: &mut Draft<'_>, request: ReplacementRequest) {
+    let no_room = draft
+        .status
+        .replacement
+        .as_ref()
+        .and_then(|record| record.no_room.clone());
+    let may_fall_back = draft.snapshot.task.spec.replacement
+        == Some(ReplacementMode::SurgeElseTerminateFirst)
+        && !order::is_terminate_first(draft);
+    match no_room {
+        Some(said) if may_fall_back => {
+            let message = format!("the old machine goes first, because {said}");
+            draft.notice(Notice::warning("TerminateFirst", message));
+            draft.status.terminate_first = Some(true);
+            draft.enter(order::before_drain(draft));
+        }
+        Some(said) => {
+            draft.effect(Effect::EnsureReplacement(request));
+            draft.wait(said, Some(draft.settings.machine_poll));
+        }
+        None => {
+            draft.effect(Effect::EnsureReplacement(request));
+            draft.wait_as_usual(Some(draft.settings.machine_poll));
+        }
     }
 }
 
@@ -126,7 +208,8 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
     })
 }
 
-/// Entered when the machine exists. Left when its Node is ready. Asks for nothing.
+/// Entered when the machine exists. Left when its Node is ready with its daemons. Asks for the
+/// machine's protection.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
     let Ok(machine) = draft.look(&draft.snapshot.new_machine, about) else {
@@ -135,6 +218,18 @@ pub(super) fn join(draft: &mut Draft<'_>) {
     let Some(machine) = machine else {
         return replacement_lost(draft, "the cloud does not know it");
     };
+    if matches!(
+        machine.state,
+        MachineState::Failed | MachineState::Terminating | MachineState::Terminated
+    ) {
+        return replacement_lost(draft, "the cloud has ended it");
+    }
+    if !machine.protected {
+        draft.effect(Effect::ProtectMachine {
+            id: machine.id.clone(),
+            protected: true,
+        });
+    }
     let Ok(node) = draft.look(
         &draft.snapshot.new_node,
         "whether the replacement has joined",
@@ -142,20 +237,48 @@ pub(super) fn join(draft: &mut Draft<'_>) {
         return;
     };
     match (machine.state, node) {
-        (MachineState::Failed | MachineState::Terminating | MachineState::Terminated, _) => {
-            replacement_lost(draft, "the cloud has ended it");
-        }
-        (_, Some(node)) if node.ready => enter_cordon(draft, &node),
+        (_, Some(node)) if node.ready => wait_for_daemons(draft, &node),
         (MachineState::Ready, None) | (_, Some(_)) => {
             draft.wait(
                 format!("machine {} to join as a ready node", machine.id),
                 None,
             );
         }
-        (MachineState::Unknown | MachineState::Creating | MachineState::Stopped, None) => {
-            draft.wait_as_usual(Some(draft.settings.machine_poll));
+        (_, None) => draft.wait_as_usual(Some(draft.settings.machine_poll)),
+    }
+}
+
+/// Each selector needs one running and ready pod on the new node.
+fn wait_for_daemons(draft: &mut Draft<'_>, node: &NodeView) {
+    let wanted = &draft.snapshot.task.spec.required_node_daemon_pod_selectors;
+    if wanted.is_empty() {
+        return joined(draft, node);
+    }
+    let Ok(pods) = draft.look(&draft.snapshot.new_pods, "which pods the new node has") else {
+        return;
+    };
+    let ready: Vec<PodView> = pods
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|pod| pod.ready && !pod.terminating)
+        .collect();
+    for (index, one) in wanted.iter().enumerate() {
+        match admit::is_important(std::slice::from_ref(one), &ready) {
+            Ok(true) => {}
+            Ok(false) => {
+                let reason = format!(
+                    "a ready pod of requiredNodeDaemonPodSelectors[{index}] on node {}",
+                    node.name
+                );
+                return draft.wait(reason, None);
+            }
+            Err(error) => {
+                let message = format!("spec.requiredNodeDaemonPodSelectors[{index}]: {error}");
+                return draft.fail("InvalidSelector", message);
+            }
         }
     }
+    joined(draft, node);
 }
 
 fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
@@ -165,35 +288,41 @@ fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
         .as_ref()
         .map(|record| record.id.clone())
         .unwrap_or_default();
-    draft.fail(
-        "ReplacementLost",
-        format!("replacement {id} is lost: {why}; the old node stays"),
-    );
+    let message = format!("replacement {id} is lost: {why}");
+    let record = gave_up(draft, "ReplacementLost", message);
+    draft.begin_undo(record);
 }
 
-/// Records, before the cordon, whether it will be ours to lift.
-fn enter_cordon(draft: &mut Draft<'_>, replacement: &NodeView) {
-    let Ok(old) = draft.look(&draft.snapshot.old_node, "whether the node is cordoned") else {
+/// The replacement counts. Records, before the cordon, whether that will be ours to lift.
+fn joined(draft: &mut Draft<'_>, replacement: &NodeView) {
+    let Ok(old) = draft.look(&own_node(draft), "whether the node is cordoned") else {
         return;
     };
-    let is_foreign_cordon = old.is_some_and(|node| {
-        node.unschedulable && node.cordoned_by.as_deref() != Some(operation(draft))
-    });
-    if draft.status.cordon.is_none() {
-        draft.status.cordon = Some(CordonRecord {
-            ours: !is_foreign_cordon,
-            at: Time(draft.now),
-        });
+    if !order::is_old_gone(draft) {
+        record_cordon(draft, old.as_ref());
     }
     draft.status.new_node_name = Some(replacement.name.clone());
     draft.status.new_node_uid = Some(replacement.uid.clone());
     let message = format!("node {} has joined and is ready", replacement.name);
+    let next = order::after_join(draft);
     draft.advance(
-        TaskStep::Cordon,
+        next,
         Milestone {
             condition: NEW_NODE_READY,
             reason: "NodeReady",
             message,
         },
     );
+}
+
+/// Writes down, once, whether the cordon that is to come is ours to lift.
+pub(super) fn record_cordon(draft: &mut Draft<'_>, old: Option<&NodeView>) {
+    let is_foreign = old.is_some_and(|node| {
+        node.unschedulable && node.cordoned_by.as_deref() != Some(operation(draft))
+    });
+    let at = Time(draft.now);
+    draft.status.cordon.get_or_insert(CordonRecord {
+        ours: !is_foreign,
+        at,
+    });
 }

@@ -5,15 +5,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
+use shipshape_api::TaskPhase;
+use shipshape_api::conditions::{LABELS_TRANSFERRED, NEW_NODE_READY, OLD_DELETED, OVERDUE};
 use shipshape_api::node_patch_task::{
-    MachineRecord, NodePatchTaskStatus, StepRecord, TaskStep, phase_of,
+    MachineRecord, NodePatchTaskStatus, StepRecord, TaskStep, UndoNext, UndoRecord, phase_of,
 };
 
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Notice};
 use crate::settings::{Settings, StepDeadlines};
 use crate::snapshot::TaskSnapshot;
+use crate::span;
 use crate::view::Observed;
 
 /// A milestone that a step has reached: condition type, reason and sentence.
@@ -56,6 +58,16 @@ impl<'a> Draft<'a> {
         self.effects.push(effect);
     }
 
+    pub(super) fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// Takes back what this look has asked for so far, but for the lock: the step is being given up.
+    pub(super) fn drop_effects(&mut self) {
+        self.effects
+            .retain(|effect| matches!(effect, Effect::RenewLock { .. }));
+    }
+
     /// Records that a milestone is reached and enters the next step.
     pub(super) fn advance(&mut self, next: TaskStep, milestone: Milestone) {
         self.notices
@@ -72,31 +84,31 @@ impl<'a> Draft<'a> {
     /// Enters a step: the wait of the former one is over and its delay forgiven. What the new one
     /// usually waits for is said at once: one write instead of two.
     pub(super) fn enter(&mut self, next: TaskStep) {
-        let deadline = deadline_of(&self.settings.deadlines, next)
+        let deadline = self
+            .limit_of(next)
             .and_then(|limit| self.now.checked_add(limit).ok());
         self.status.step = Some(StepRecord {
             name: next,
             since: Time(self.now),
             deadline: deadline.map(Time),
         });
-        self.status.phase = Some(phase_of(next));
+        self.status.phase = Some(self.phase_at(next));
         self.status.waiting_for = self.usual_wait(next);
         self.status.last_error = None;
+        if matches!(next, TaskStep::Settle | TaskStep::Recover) {
+            self.status.stable_since = None;
+        }
         self.status.conditions.retain(|one| one.type_ != OVERDUE);
     }
 
     /// Stays in the step and says why. The wait ends by a change, at `again`, or at the deadline,
-    /// whichever comes first; past the deadline the task says that it is overdue.
+    /// whichever comes first; what follows past the deadline is `expire`'s.
     pub(super) fn wait(&mut self, reason: String, again: Option<SignedDuration>) {
         let look_again = again.unwrap_or(self.settings.resync);
         let look_again = look_again.min(self.settings.lock_renewal());
         let mut wake = self.now.checked_add(look_again).ok();
-        if let Some(deadline) = self.deadline() {
-            if self.now < deadline {
-                wake = wake.map(|time| time.min(deadline));
-            } else {
-                self.mark_overdue(&reason);
-            }
+        if let Some(deadline) = self.deadline().filter(|deadline| self.now < *deadline) {
+            wake = wake.map(|time| time.min(deadline));
         }
         self.status.waiting_for = Some(reason);
         self.wake = wake;
@@ -131,11 +143,21 @@ impl<'a> Draft<'a> {
                 ))
             }
             TaskStep::Join => Some(format!("machine {} to boot", id(&self.status.new_machine))),
+            TaskStep::Transfer => Some("the new node to get its labels".to_owned()),
+            TaskStep::Settle | TaskStep::Recover => {
+                Some("the important pods to be stable".to_owned())
+            }
+            TaskStep::Undo => Some("this attempt to be put back".to_owned()),
+            TaskStep::Backoff => Some("the next attempt".to_owned()),
             TaskStep::Cordon => Some(format!("node {node} to be cordoned")),
             TaskStep::Drain => Some("pods to leave".to_owned()),
             TaskStep::Remove => Some(format!("machine {} to end", id(&self.status.old_machine))),
             TaskStep::Forget => Some(format!("Node {node} to go")),
-            TaskStep::Lock | TaskStep::Release | TaskStep::Done | TaskStep::Failed => None,
+            TaskStep::Lock
+            | TaskStep::Parked
+            | TaskStep::Release
+            | TaskStep::Done
+            | TaskStep::Failed => None,
         }
     }
 
@@ -164,31 +186,58 @@ impl<'a> Draft<'a> {
         Err(Unclear)
     }
 
-    /// Gives the task up: slot and lock go back, then the task ends as failed.
+    /// Gives the task up for good: no further attempt could help.
     pub(super) fn fail(&mut self, reason: &'static str, message: String) {
-        self.notices.push(Notice::warning(reason, message.clone()));
-        self.claim(SUCCEEDED, Truth::False, reason, message.clone());
-        self.enter(TaskStep::Release);
+        self.begin_undo(UndoRecord {
+            reason: reason.to_owned(),
+            message,
+            next: UndoNext::Fail,
+            keeps_machine: false,
+        });
+    }
+
+    /// Ends the attempt: what it changed is put back, then comes what the record says.
+    pub(super) fn begin_undo(&mut self, record: UndoRecord) {
+        self.drop_effects();
+        let message = record.message.clone();
+        self.notices.push(match record.next {
+            UndoNext::Retry => Notice::warning("AttemptFailed", message.clone()),
+            UndoNext::Fail => Notice::warning("TaskFailed", message.clone()),
+            UndoNext::CallOff => Notice::normal("CalledOff", message.clone()),
+            UndoNext::Leave => Notice::normal("NodeLeft", message.clone()),
+        });
+        self.status.undo = Some(record);
+        self.status.parked = None;
+        self.enter(TaskStep::Undo);
         self.status.last_error = Some(message);
     }
 
-    /// Nothing to do, ever again.
-    pub(super) fn rest(&mut self) {
-        self.status.waiting_for = None;
+    /// Forgets the machine and the marks of an attempt; what is known of the old node stays.
+    pub(super) fn forget_attempt(&mut self) {
+        let status = &mut self.status;
+        status.replacement = None;
+        status.new_machine = None;
+        status.new_node_name = None;
+        status.new_node_uid = None;
+        status.cordon = None;
+        status.drain = None;
+        status.parked = None;
+        status.stable_since = None;
+        status.stability_note = None;
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    /// The last attempt that is allowed.
+    pub(super) fn attempt_limit(&self) -> i32 {
         self.status
-            .conditions
-            .iter()
-            .any(|one| one.type_ == SUCCEEDED && one.status == "False")
+            .attempt_limit
+            .unwrap_or_else(|| self.snapshot.task.spec.max_attempts())
     }
 
     pub(super) fn claim(
         &mut self,
         kind: &'static str,
         truth: Truth,
-        reason: &'static str,
+        reason: &str,
         message: String,
     ) {
         let generation = self.snapshot.task.metadata.generation;
@@ -214,6 +263,30 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The phase that a step shows. Where the order of steps differs, what is surely true does too.
+    fn phase_at(&self, step: TaskStep) -> TaskPhase {
+        let has = |kind| condition::is_true(&self.status.conditions, kind);
+        match step {
+            TaskStep::Settle | TaskStep::Cordon if has(LABELS_TRANSFERRED) => {
+                TaskPhase::LabelsTransferred
+            }
+            TaskStep::Settle | TaskStep::Cordon if !has(NEW_NODE_READY) => TaskPhase::Locked,
+            TaskStep::Provision | TaskStep::Join | TaskStep::Transfer if has(OLD_DELETED) => {
+                TaskPhase::OldDeleted
+            }
+            step => phase_of(step),
+        }
+    }
+
+    /// How long a step may take: the run may say for the drain, the settings do for the rest.
+    fn limit_of(&self, step: TaskStep) -> Option<SignedDuration> {
+        let options = self.snapshot.task.spec.drain.as_ref();
+        let timeout = options.and_then(|options| options.timeout.as_deref());
+        let own = span::parse(timeout).ok().filter(|span| !span.is_zero());
+        own.filter(|_| step == TaskStep::Drain)
+            .or_else(|| deadline_of(&self.settings.deadlines, step))
+    }
+
     /// When the current step must be over. The first step has no record yet; it began with the task.
     fn deadline(&self) -> Option<Timestamp> {
         match &self.status.step {
@@ -225,7 +298,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn mark_overdue(&mut self, reason: &str) {
+    /// Whether the current step should be over by now.
+    pub(super) fn is_past_deadline(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= self.now)
+    }
+
+    pub(super) fn mark_overdue(&mut self, reason: &str) {
         let message = format!("past its deadline, still waiting: {reason}");
         if !condition::is_true(&self.status.conditions, OVERDUE) {
             self.notices
@@ -240,11 +318,15 @@ fn deadline_of(deadlines: &StepDeadlines, step: TaskStep) -> Option<SignedDurati
         TaskStep::Lock => Some(deadlines.lock),
         TaskStep::Provision => Some(deadlines.provision),
         TaskStep::Join => Some(deadlines.join),
+        TaskStep::Transfer => Some(deadlines.transfer),
+        TaskStep::Settle => Some(deadlines.settle),
         TaskStep::Cordon => Some(deadlines.cordon),
         TaskStep::Drain => Some(deadlines.drain),
+        TaskStep::Recover => Some(deadlines.recover),
+        TaskStep::Undo => Some(deadlines.undo),
         TaskStep::Remove => Some(deadlines.remove),
         TaskStep::Forget => Some(deadlines.forget),
         TaskStep::Release => Some(deadlines.release),
-        TaskStep::Done | TaskStep::Failed => None,
+        TaskStep::Backoff | TaskStep::Parked | TaskStep::Done | TaskStep::Failed => None,
     }
 }

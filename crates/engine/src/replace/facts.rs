@@ -2,9 +2,10 @@
 //!
 //! Owns the reading of a task's snapshot. Must not ask for effects.
 
-use shipshape_api::node_patch_task::MachineRecord;
+use shipshape_api::node_patch_task::{MachineRecord, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
+use super::order::is_terminate_first;
 use crate::decision::NodeTarget;
 use crate::machine::{Group, Machine};
 use crate::view::{NodeView, Observed};
@@ -14,10 +15,12 @@ pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
     let found = draft.look(&own_node(draft), "how the node fares").ok()?;
     if found.is_none() {
         let name = &draft.snapshot.task.spec.node_name;
-        draft.fail(
-            "NodeGone",
-            format!("node {name} was gone before its replacement began"),
-        );
+        draft.begin_undo(UndoRecord {
+            reason: "NodeLeft".to_owned(),
+            message: format!("node {name} has left before its replacement began"),
+            next: UndoNext::Leave,
+            keeps_machine: false,
+        });
     }
     found
 }
@@ -35,17 +38,27 @@ pub(super) fn own_node(draft: &Draft<'_>) -> Observed<NodeView> {
     }
 }
 
-/// Whether the replacement is still ready; if not, the wait is already decided on.
+/// Whether the replacement is still ready, or will only come later; if not, the wait is already
+/// decided on.
 pub(super) fn is_replacement_ready(draft: &mut Draft<'_>) -> bool {
+    if is_terminate_first(draft) {
+        return true;
+    }
+    recorded_new_node(draft).is_some()
+}
+
+/// The new node as the status names it, if it is there and ready; if not, the wait is already decided
+/// on.
+pub(super) fn recorded_new_node(draft: &mut Draft<'_>) -> Option<NodeView> {
     let name = draft.status.new_node_name.clone().unwrap_or_default();
     let uid = draft.status.new_node_uid.clone().unwrap_or_default();
     match draft.look(&draft.snapshot.new_node, "whether the replacement is ready") {
-        Ok(Some(node)) if node.uid == uid && node.ready => return true,
+        Ok(Some(node)) if node.uid == uid && node.ready => return Some(node),
         Ok(Some(_)) => draft.wait(format!("node {name} to be ready again"), None),
         Ok(None) => draft.wait(format!("node {name}, which has disappeared"), None),
         Err(Unclear) => {}
     }
-    false
+    None
 }
 
 /// The machine behind the old node, or `None` after having decided what its absence means.
@@ -83,7 +96,14 @@ pub(super) fn machine_record(draft: &Draft<'_>, machine: &Machine) -> MachineRec
     MachineRecord {
         provider: draft.snapshot.task.spec.provider_type().to_owned(),
         id: machine.id.0.clone(),
-        location: [("zone".to_owned(), machine.zone.clone())].into(),
+        location: std::iter::once(("zone".to_owned(), machine.zone.clone()))
+            .chain(
+                machine
+                    .group
+                    .as_ref()
+                    .map(|group| ("group".to_owned(), group.0.clone())),
+            )
+            .collect(),
         provider_id: Some(machine.provider_id.0.clone()),
     }
 }

@@ -21,6 +21,12 @@ pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp)
     let is_at_work = match step_of(snapshot) {
         TaskStep::Provision
         | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Settle
+        | TaskStep::Recover
+        | TaskStep::Undo
+        | TaskStep::Backoff
+        | TaskStep::Parked
         | TaskStep::Cordon
         | TaskStep::Drain
         | TaskStep::Remove

@@ -1,15 +1,18 @@
-//! The second half of a replacement: empty the old node, take it out, give slot and lock back.
+//! The second half of a replacement: empty the old node and take it out.
 //!
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
-use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED, SUCCEEDED};
+use shipshape_api::OnDeadline;
+use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED};
 use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{is_replacement_ready, node_target, operation, own_node, task_key};
+use super::facts::{is_replacement_ready, node_target, own_node};
+use super::undo::gave_up;
+use super::{order, park};
 use crate::condition::Truth;
-use crate::decision::Effect;
+use crate::decision::{Effect, Notice};
 use crate::drain::{self, DrainMove};
 use crate::machine::{MachineId, MachineState};
 
@@ -48,17 +51,20 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
 /// Entered when the old node takes no new pods. Left when the pod list says that it is empty. Asks
 /// for evictions.
 pub(super) fn drain(draft: &mut Draft<'_>) {
+    if !is_closed(draft) {
+        return;
+    }
     let Some(next) = drain_move(draft) else {
         return;
     };
     drain::record(&mut draft.status.drain, &next);
     if next.is_done() {
+        if !is_replacement_ready(draft) {
+            return;
+        }
         let node = &draft.snapshot.task.spec.node_name;
-        draft.advance(
-            TaskStep::Remove,
-            drained(format!("node {node} has no more pods to move")),
-        );
-        return;
+        let message = format!("node {node} has no more pods to move");
+        return draft.advance(order::after_drain(draft), drained(message));
     }
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
@@ -68,6 +74,27 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     match next.reason() {
         Some(reason) => draft.wait(reason, again),
         None => draft.wait_as_usual(again),
+    }
+}
+
+/// Whether the old node still takes no new pods. One that somebody has opened again is cordoned once
+/// more: else each evicted pod could come straight back. One that has left needs no drain.
+fn is_closed(draft: &mut Draft<'_>) -> bool {
+    match draft.look(&own_node(draft), "whether the old node is cordoned") {
+        Err(Unclear) => false,
+        Ok(None) => {
+            let message = "the old node has left by itself".to_owned();
+            draft.advance(TaskStep::Remove, drained(message));
+            false
+        }
+        Ok(Some(node)) if !node.unschedulable => {
+            let message = format!("somebody has opened node {} again", node.name);
+            draft.notice(Notice::warning("NodeOpened", message.clone()));
+            draft.claim(CORDONED, Truth::False, "NodeOpened", message);
+            draft.enter(TaskStep::Cordon);
+            false
+        }
+        Ok(Some(_)) => true,
     }
 }
 
@@ -100,9 +127,25 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     if !is_replacement_ready(draft) {
         return;
     }
-    match drain_move(draft) {
-        None => {}
-        Some(next) if !next.is_done() => {
+    let Some(next) = drain_move(draft) else {
+        return;
+    };
+    match draft.look(&own_node(draft), "how the old node fares") {
+        Err(Unclear) => {}
+        Ok(_) if draft.status.forced == Some(true) => ask_for_end(draft),
+        Ok(None) if next.remaining > 0 => {
+            let reason = format!(
+                "{} pod(s) of the node that has left to be collected",
+                next.remaining
+            );
+            draft.wait(reason, None);
+        }
+        Ok(Some(node)) if !node.unschedulable => {
+            let message = format!("somebody has opened node {} again", node.name);
+            draft.claim(CORDONED, Truth::False, "NodeOpened", message);
+            draft.enter(TaskStep::Cordon);
+        }
+        Ok(Some(_)) if !next.is_done() => {
             let message = match next.reason().filter(|_| next.remaining == 0) {
                 Some(volume) => format!("the old node waits for {volume}"),
                 None => format!("{} pod(s) came back to the old node", next.remaining),
@@ -110,7 +153,29 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
             draft.claim(DRAINED, Truth::False, "PodsCameBack", message);
             draft.enter(TaskStep::Cordon);
         }
-        Some(_) => ask_for_end(draft),
+        Ok(_) => ask_for_end(draft),
+    }
+}
+
+/// The drain is past its deadline: set aside, given up or forced, as the run says.
+pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
+    let message = format!("the drain is past its deadline, waiting for {waited_for}");
+    let options = draft.snapshot.task.spec.drain.clone().unwrap_or_default();
+    match options.on_deadline() {
+        OnDeadline::Park => park::park(draft, "DrainTimedOut", message),
+        OnDeadline::Fail => {
+            let record = gave_up(draft, "DrainTimedOut", message);
+            draft.begin_undo(record);
+        }
+        OnDeadline::Force => {
+            let message =
+                format!("{message}; the machine goes with them (drain.onDeadline: Force)");
+            draft.drop_effects();
+            draft.status.forced = Some(true);
+            draft.notice(Notice::warning("DrainForced", message.clone()));
+            draft.claim(DRAINED, Truth::False, "DrainForced", message);
+            draft.enter(TaskStep::Remove);
+        }
     }
 }
 
@@ -147,62 +212,13 @@ fn machine_gone(draft: &mut Draft<'_>) {
 pub(super) fn forget(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "whether the old Node is left") {
         Err(Unclear) => {}
-        Ok(None) => draft.enter(TaskStep::Release),
+        Ok(None) => draft.enter(order::after_forget(draft)),
         Ok(Some(node)) => {
             if !node.deleting {
                 draft.effect(Effect::DeleteNode(node_target(draft, &node)));
             }
             draft.wait_as_usual(None);
         }
-    }
-}
-
-/// Entered when the work is over, well or badly. Left when slot and lock are given back.
-pub(super) fn release(draft: &mut Draft<'_>) {
-    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
-        return;
-    };
-    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
-        return;
-    };
-    let spec = &draft.snapshot.task.spec;
-    let is_locked = lock.is_some_and(|lock| lock.operation == operation(draft));
-    if slot.is_some() {
-        let task = task_key(draft);
-        draft.effect(Effect::ReleaseSlot {
-            node_uid: spec.node_uid.clone(),
-            task,
-        });
-    }
-    if is_locked {
-        let operation = operation(draft).to_owned();
-        draft.effect(Effect::ReleaseLock {
-            node: spec.node_name.clone(),
-            operation,
-        });
-    }
-    if slot.is_some() || is_locked {
-        draft.look_again();
-    } else {
-        end(draft);
-    }
-}
-
-fn end(draft: &mut Draft<'_>) {
-    if draft.has_failed() {
-        let error = draft.status.last_error.take();
-        draft.enter(TaskStep::Failed);
-        draft.status.last_error = error;
-    } else {
-        let message = format!("node {} was replaced", draft.snapshot.task.spec.node_name);
-        draft.advance(
-            TaskStep::Done,
-            Milestone {
-                condition: SUCCEEDED,
-                reason: "NodeReplaced",
-                message,
-            },
-        );
     }
 }
 

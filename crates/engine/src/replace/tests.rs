@@ -1,10 +1,10 @@
 //! Tables for the replacement: what each step asks for, when it moves on, what stops it.
 
 mod lease;
+mod ways_out;
 
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use shipshape_api::conditions::{OVERDUE, SUCCEEDED};
+use shipshape_api::conditions::SUCCEEDED;
 use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase};
 
 use super::*;
@@ -63,6 +63,7 @@ fn lock(operation: &str) -> Observed<LockView> {
         holder: "ns/other".to_owned(),
         node_uid: "old-uid".to_owned(),
         renewed: Some(start()),
+        is_abandoned: false,
     })
 }
 
@@ -182,6 +183,47 @@ fn a_lock_of_another_operation_is_waited_for_and_its_holder_named() {
         Some("node old is locked by ns/other")
     );
     assert!(decision.wake.is_some());
+}
+
+#[test]
+fn a_lock_whose_holder_is_gone_is_freed_and_its_cordon_lifted() {
+    let mut world = fair_world();
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some("dead".to_owned()),
+        ..node("old")
+    });
+    world.lock = lock("dead");
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    if let Observed::Present(lock) = &mut world.lock {
+        lock.is_abandoned = true;
+    }
+    assert_eq!(effects(&look(&world)), ["EnsureUncordoned", "ReleaseLock"]);
+}
+
+#[test]
+fn a_node_that_somebody_opens_again_is_cordoned_again_and_never_drained_or_removed() {
+    for step in [TaskStep::Drain, TaskStep::Remove] {
+        let mut world = world_at(step);
+        world.old_node = Observed::Present(node("old"));
+        world.pods = Observed::Present(vec![pod("a")]);
+        let decision = look(&world);
+        assert_eq!(decision.effects, [], "{step:?}");
+        assert_eq!(decision.status.step_name(), TaskStep::Cordon, "{step:?}");
+    }
+}
+
+#[test]
+fn pods_of_a_node_that_has_left_are_waited_for_without_going_back() {
+    let mut world = world_at(TaskStep::Remove);
+    world.old_node = Observed::Absent;
+    world.pods = Observed::Present(vec![pod("a")]);
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert_eq!(step(&decision), TaskStep::Remove);
+    assert!(decision.wake.unwrap() > start());
+    world.pods = Observed::Present(Vec::new());
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
 }
 
 #[test]
@@ -367,39 +409,6 @@ fn the_old_machine_is_asked_to_end_once_and_then_waited_for() {
 }
 
 #[test]
-fn a_lost_replacement_ends_the_task_and_leaves_the_old_node_alone() {
-    let gone = [
-        Observed::Absent,
-        Observed::Present(machine("m-new", MachineState::Failed)),
-        Observed::Present(machine("m-new", MachineState::Terminated)),
-    ];
-    for new_machine in gone {
-        let mut world = TaskSnapshot {
-            new_machine,
-            ..world_at(TaskStep::Join)
-        };
-        let decision = look(&world);
-        assert_eq!(decision.effects, []);
-        assert_eq!(step(&decision), TaskStep::Release);
-        world.task.status = Some(decision.status);
-        world.lock = Observed::Absent;
-        let end = look(&world).status;
-        assert_eq!(end.phase, Some(TaskPhase::Failed));
-        assert!(end.last_error.unwrap().contains("m-new"));
-    }
-}
-
-#[test]
-fn a_node_that_left_before_the_start_fails_the_task() {
-    let decision = look(&TaskSnapshot {
-        old_node: Observed::Absent,
-        ..fair_world()
-    });
-    assert_eq!(step(&decision), TaskStep::Release);
-    assert!(decision.status.last_error.unwrap().contains("old"));
-}
-
-#[test]
 fn slot_and_lock_are_given_back_before_the_end() {
     let mut world = world_at(TaskStep::Release);
     world.slot = Observed::Present(());
@@ -411,45 +420,6 @@ fn slot_and_lock_are_given_back_before_the_end() {
         ["ReleaseSlot"],
         "another operation's lock is left alone"
     );
-}
-
-#[test]
-fn every_step_that_waits_is_overdue_after_its_deadline() {
-    let settings = Settings::default();
-    let nothing = |step| TaskSnapshot {
-        old_node: Observed::Unknown(String::new()),
-        new_node: Observed::Unknown(String::new()),
-        old_machine: Observed::Unknown(String::new()),
-        new_machine: Observed::Unknown(String::new()),
-        pods: Observed::Unknown(String::new()),
-        slot: Observed::Unknown(String::new()),
-        lock: Observed::Unknown(String::new()),
-        ..world_at(step)
-    };
-    for step in [
-        TaskStep::Lock,
-        TaskStep::Provision,
-        TaskStep::Join,
-        TaskStep::Cordon,
-        TaskStep::Drain,
-        TaskStep::Remove,
-        TaskStep::Forget,
-        TaskStep::Release,
-    ] {
-        let world = nothing(step);
-        let soon = decide(&world, &settings, start());
-        assert!(
-            !condition::is_true(&soon.status.conditions, OVERDUE),
-            "{step:?}"
-        );
-        let late = start() + SignedDuration::from_hours(1);
-        let decision = decide(&world, &settings, late);
-        assert!(
-            condition::is_true(&decision.status.conditions, OVERDUE),
-            "{step:?}"
-        );
-        assert!(decision.wake.unwrap() > late, "{step:?} goes on looking");
-    }
 }
 
 #[test]

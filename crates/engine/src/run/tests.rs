@@ -58,6 +58,7 @@ fn snapshot() -> RunSnapshot {
     let mut run = NodePatchRun::new("run", spec);
     run.metadata.namespace = Some("ns".to_owned());
     run.metadata.uid = Some("run-uid".to_owned());
+    run.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
     RunSnapshot {
         run,
         known_providers: vec!["embedded".to_owned()],
@@ -67,6 +68,12 @@ fn snapshot() -> RunSnapshot {
         succeeded: 0,
         failed: 0,
         others: 0,
+        last_failure: None,
+        begun_within_hour: 0,
+        abandoned: Vec::new(),
+        down: Vec::new(),
+        unmarked: Vec::new(),
+        marked: Vec::new(),
         ledger: Observed::NotAsked,
     }
 }
@@ -75,7 +82,35 @@ fn planned() -> RunSnapshot {
     let mut snapshot = snapshot();
     snapshot.run.status = Some(look(&snapshot).status);
     snapshot.nodes = Observed::NotAsked;
+    snapshot.run.status = Some(look(&snapshot).status);
     snapshot
+}
+
+fn task_at(name: &str, step: TaskStep) -> NodePatchTask {
+    let mut task = NodePatchTask::new(name, shipshape_api::NodePatchTaskSpec::default());
+    task.spec.node_name = name.to_owned();
+    task.status = Some(shipshape_api::NodePatchTaskStatus {
+        step: Some(shipshape_api::node_patch_task::StepRecord {
+            name: step,
+            since: Time(now()),
+            deadline: None,
+        }),
+        ..shipshape_api::NodePatchTaskStatus::default()
+    });
+    task
+}
+
+fn target(name: &str) -> crate::decision::NodeTarget {
+    crate::decision::NodeTarget {
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        resource_version: "1".to_owned(),
+        operation: "run-uid".to_owned(),
+    }
+}
+
+fn names_of(decision: &Decision<NodePatchRunStatus>) -> Vec<&'static str> {
+    decision.effects.iter().map(Effect::name).collect()
 }
 
 fn look(snapshot: &RunSnapshot) -> Decision<NodePatchRunStatus> {
@@ -227,10 +262,200 @@ fn partitions_follow_one_another_and_the_last_completes_the_run() {
     assert_eq!(decision.status.current_iteration, Some(1));
     snapshot.run.status = Some(decision.status);
     let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), ["RestoreGroups"]);
+    snapshot.run.status = Some(decision.status);
+    let decision = look(&snapshot);
     assert!(condition::is_true(&decision.status.conditions, COMPLETED));
     snapshot.run.status = Some(decision.status);
+    assert_eq!(names_of(&look(&snapshot)), ["DropFinalizer"]);
+    snapshot.run.metadata.finalizers = None;
     assert_eq!(
         look(&snapshot),
         Decision::rest(snapshot.run.status.clone().unwrap())
     );
+}
+
+#[test]
+fn nothing_is_planned_before_the_run_is_kept() {
+    let mut snapshot = snapshot();
+    snapshot.run.metadata.finalizers = None;
+    let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), ["EnsureFinalizer"]);
+    assert_eq!(decision.status.plan, None);
+}
+
+#[test]
+fn outdated_nodes_are_marked_before_the_first_slot_is_granted() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        unmarked: vec![target("a")],
+        ..planned()
+    };
+    if let Some(status) = &mut snapshot.run.status {
+        status.marked = None;
+    }
+    assert_eq!(names_of(&look(&snapshot)), ["MarkOutdated"]);
+}
+
+#[test]
+fn every_ending_takes_the_marks_off_and_puts_the_groups_back_first() {
+    let mut completed = planned();
+    completed.run.status.as_mut().unwrap().current_iteration = Some(1);
+    let mut aborted = planned();
+    aborted.run.spec.abort = Some(true);
+    let mut deleted = planned();
+    deleted.run.metadata.deletion_timestamp = Some(Time(now()));
+    for mut snapshot in [completed, aborted, deleted] {
+        snapshot.marked = vec![target("a")];
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision), ["MarkOutdated"]);
+        assert!(!is_over(&decision.status));
+        snapshot.marked.clear();
+        snapshot.run.status = Some(decision.status);
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision), ["RestoreGroups"]);
+        snapshot.run.status = Some(decision.status);
+        let end = look(&snapshot);
+        assert!(is_over(&end.status) || names_of(&end) == ["DropFinalizer"]);
+    }
+}
+
+#[test]
+fn an_ending_waits_for_tasks_to_be_put_back() {
+    for is_deleted in [true, false] {
+        let mut snapshot = planned();
+        if is_deleted {
+            snapshot.run.metadata.deletion_timestamp = Some(Time(now()));
+        } else {
+            snapshot.run.spec.abort = Some(true);
+        }
+        snapshot.open = vec![task_at("a", TaskStep::Undo)];
+        snapshot.waiting = vec![waiting("b", "z1")];
+        snapshot.ledger = ledger(&[]);
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision), Vec::<&str>::new());
+        assert!(decision.status.waiting_for.unwrap().contains('a'));
+    }
+}
+
+#[test]
+fn a_parked_node_does_not_stop_the_next_partition_and_is_named_in_the_last_round() {
+    let mut snapshot = RunSnapshot {
+        open: vec![task_at("a", TaskStep::Parked)],
+        ..planned()
+    };
+    let decision = look(&snapshot);
+    assert_eq!(decision.status.current_iteration, Some(1));
+    assert_eq!(decision.status.parked, Some(1));
+    snapshot.run.status = Some(decision.status);
+    let decision = look(&snapshot);
+    assert_eq!(decision.status.last_round, Some(true));
+    assert!(!is_over(&decision.status));
+    assert_eq!(
+        decision.status.waiting_for.as_deref(),
+        Some("parked nodes: a")
+    );
+}
+
+#[test]
+fn failures_pause_the_run_until_they_are_acknowledged() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("b", "z1")],
+        ledger: ledger(&[]),
+        failed: 1,
+        succeeded: 1,
+        last_failure: Some("node a: no such image".to_owned()),
+        ..planned()
+    };
+    assert_eq!(created(&look(&snapshot)), ["b"], "without a policy");
+    snapshot.run.spec.failure_policy = Some(shipshape_api::node_patch_run::FailurePolicy {
+        enabled: Some(true),
+        pause_after_failures: None,
+    });
+    let decision = look(&snapshot);
+    assert_eq!(decision.effects, []);
+    let reason = decision.status.pause_reason.unwrap();
+    assert!(reason.contains("pauseAfterFailures") && reason.contains("no such image"));
+    snapshot.run.metadata.annotations =
+        Some([(names::ANNOTATION_ACKNOWLEDGED.to_owned(), "1".to_owned())].into());
+    let decision = look(&snapshot);
+    assert_eq!(created(&decision), ["b"]);
+    assert_eq!(decision.status.paused, None);
+}
+
+#[test]
+fn a_first_wave_without_any_success_stops_the_run_without_a_policy_too() {
+    let snapshot = RunSnapshot {
+        waiting: vec![waiting("c", "z1")],
+        ledger: ledger(&[]),
+        failed: 3,
+        ..planned()
+    };
+    assert_eq!(look(&snapshot).effects, []);
+}
+
+#[test]
+fn nodes_that_are_down_count_unless_they_are_the_ones_to_go() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[slot("x", "z1")]),
+        down: vec![("dead".to_owned(), "z1".to_owned())],
+        ..planned()
+    };
+    let decision = look(&snapshot);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("dead"));
+    snapshot.down = vec![("a".to_owned(), "z1".to_owned())];
+    assert_eq!(created(&look(&snapshot)), ["a"]);
+}
+
+#[test]
+fn a_slot_whose_task_is_gone_is_given_back() {
+    let snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[slot("x", "z1"), slot("y", "z1")]),
+        abandoned: vec![("x-uid".to_owned(), "ns/task-x".to_owned())],
+        ..planned()
+    };
+    assert_eq!(names_of(&look(&snapshot)), ["ReleaseSlot"]);
+}
+
+#[test]
+fn the_rate_per_hour_holds_the_next_node_back() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1"), waiting("b", "z1")],
+        ledger: ledger(&[]),
+        begun_within_hour: 4,
+        ..planned()
+    };
+    snapshot.run.spec.max_per_hour = Some(5);
+    let decision = look(&snapshot);
+    assert_eq!(created(&decision), ["a"]);
+    assert!(decision.status.waiting_for.unwrap().contains("maxPerHour"));
+}
+
+#[test]
+fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
+    let mut fresh = snapshot();
+    fresh.run.spec.canary = Some(shipshape_api::node_patch_run::Canary {
+        nodes: 1,
+        soak: Some("10m".to_owned()),
+    });
+    fresh.run.status = Some(look(&fresh).status);
+    let plan = fresh.run.status.as_ref().unwrap().plan.clone().unwrap();
+    assert_eq!(plan.partitions[0].nodes, ["a"]);
+    assert_eq!(plan.partitions.len(), 2);
+    fresh.run.status = Some(look(&fresh).status);
+    let soaking = look(&fresh);
+    assert_eq!(soaking.status.current_iteration, Some(0));
+    let until = now() + jiff::SignedDuration::from_mins(10);
+    assert_eq!(soaking.wake, Some(until));
+    fresh.run.status = Some(soaking.status);
+    let after = decide(&fresh, &Settings::default(), until);
+    assert_eq!(after.status.current_iteration, Some(1));
+    fresh.failed = 1;
+    let failed = decide(&fresh, &Settings::default(), until);
+    assert_eq!(failed.status.current_iteration, Some(0));
+    assert!(failed.status.pause_reason.unwrap().contains("canary"));
 }

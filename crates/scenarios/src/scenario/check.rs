@@ -87,7 +87,11 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             Action::CrashOperator { down } => {
                 check_time(&format!("events[{index}].do.crashOperator.down"), *down)?;
             }
-            Action::FullZones(_) | Action::Create(_) | Action::Patch(_) | Action::Delete(_) => {}
+            Action::FullZones(_)
+            | Action::BrokenImages(_)
+            | Action::Create(_)
+            | Action::Patch(_)
+            | Action::Delete(_) => {}
         }
     }
     Ok(())

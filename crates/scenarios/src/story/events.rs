@@ -46,6 +46,12 @@ pub(super) async fn play(
                 let zones = zones.iter().cloned().collect();
                 stage.cloud.adjust(|settings| settings.full_zones = zones);
             }
+            Action::BrokenImages(images) => {
+                let images = images.iter().cloned().collect();
+                stage
+                    .cloud
+                    .adjust(|settings| settings.broken_images = images);
+            }
             Action::Create(manifest) => create(&stage.client("story"), manifest)
                 .await
                 .map_err(placed)?,

@@ -49,7 +49,10 @@ fn deleted(machine: &str) -> Fact {
 }
 
 fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
-    let mut witness = Witness::new(Promises { disrupted_max: 1 });
+    let mut witness = Witness::new(Promises {
+        disrupted_max: 1,
+        terminate_first: false,
+    });
     for fact in facts {
         witness.see(Timestamp::UNIX_EPOCH, fact);
     }
@@ -165,7 +168,10 @@ fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() 
         ..node("a")
     };
     for (theirs, expected) in [(false, vec!["I11"]), (true, Vec::new())] {
-        let mut witness = Witness::new(Promises { disrupted_max: 1 });
+        let mut witness = Witness::new(Promises {
+            disrupted_max: 1,
+            terminate_first: false,
+        });
         witness.expect_foreign_cordon("a");
         witness.see(Timestamp::UNIX_EPOCH, Fact::Node(cordoned.clone()));
         if theirs {
@@ -200,7 +206,10 @@ fn removal_with_a_volume_attached_breaks_i2() {
 
 #[test]
 fn moves_are_counted_along_the_line_of_a_replica() {
-    let mut witness = Witness::new(Promises { disrupted_max: 1 });
+    let mut witness = Witness::new(Promises {
+        disrupted_max: 1,
+        terminate_first: false,
+    });
     let facts = [
         Fact::Pod(pod("p1", "a")),
         eviction("p1", 429),

@@ -1,5 +1,7 @@
 //! A lock is renewed while the work lasts, and nothing is done without it.
 
+use jiff::SignedDuration;
+
 use super::*;
 
 fn after(minutes: i64) -> Timestamp {

@@ -153,8 +153,13 @@ fn node_line(node: &NodeView, tasks: &[Arc<NodePatchTask>]) -> NodeLine {
 
 fn colour(step: TaskStep) -> &'static str {
     match step {
-        TaskStep::Lock | TaskStep::Provision | TaskStep::Join => "\x1b[34m",
-        TaskStep::Cordon | TaskStep::Drain => "\x1b[33m",
+        TaskStep::Lock
+        | TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Settle => "\x1b[34m",
+        TaskStep::Cordon | TaskStep::Drain | TaskStep::Recover => "\x1b[33m",
+        TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked => "\x1b[36m",
         TaskStep::Remove | TaskStep::Forget | TaskStep::Release => "\x1b[35m",
         TaskStep::Done => "\x1b[32m",
         TaskStep::Failed => "\x1b[31m",

@@ -1,0 +1,71 @@
+//! What follows when a step is past its deadline.
+//!
+//! Owns the answer for every step. Must not look at the world: the step has just looked and waits.
+
+use shipshape_api::node_patch_task::TaskStep;
+
+use super::draft::Draft;
+use super::undo::gave_up;
+use super::{leave, order, park};
+
+/// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
+pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
+    let waited_for = draft
+        .status
+        .waiting_for
+        .clone()
+        .unwrap_or_else(|| "its turn".to_owned());
+    match step {
+        TaskStep::Provision if has_no_room(draft) => {
+            park::park(draft, park::NO_CAPACITY, waited_for);
+        }
+        TaskStep::Lock
+        | TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Cordon => {
+            let message = format!(
+                "{} is past its deadline, waiting for {waited_for}",
+                word(step)
+            );
+            let record = gave_up(draft, reason(step), message);
+            draft.begin_undo(record);
+        }
+        TaskStep::Settle | TaskStep::Recover => {
+            let message = format!("past the deadline, waiting for {waited_for}");
+            park::park(draft, "ImportantPodsUnstable", message);
+        }
+        TaskStep::Drain => leave::drain_overdue(draft, &waited_for),
+        TaskStep::Undo => super::undo::overdue(draft, &waited_for),
+        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => {
+            draft.mark_overdue(&waited_for);
+        }
+        TaskStep::Backoff | TaskStep::Parked | TaskStep::Done | TaskStep::Failed => {}
+    }
+}
+
+/// Whether the cloud said that it had no room, while the old machine still stands.
+fn has_no_room(draft: &Draft<'_>) -> bool {
+    let record = draft.status.replacement.as_ref();
+    record.is_some_and(|record| record.no_room.is_some()) && !order::is_old_gone(draft)
+}
+
+fn word(step: TaskStep) -> &'static str {
+    match step {
+        TaskStep::Lock => "the lock",
+        TaskStep::Provision => "the replacement",
+        TaskStep::Join => "the join",
+        TaskStep::Transfer => "the label transfer",
+        _ => "the cordon",
+    }
+}
+
+fn reason(step: TaskStep) -> &'static str {
+    match step {
+        TaskStep::Lock => "LockTimedOut",
+        TaskStep::Provision => "ProvisionTimedOut",
+        TaskStep::Join => "JoinTimedOut",
+        TaskStep::Transfer => "TransferTimedOut",
+        _ => "CordonTimedOut",
+    }
+}

@@ -1,0 +1,201 @@
+//! Parking: a node that cannot go on now is set aside, so that it does not stop the others.
+//!
+//! Owns when a task is set aside and when it comes back. A parked task keeps its lock and its new
+//! machine, has lifted its cordon and given its slot back, and comes back as soon as what was in its
+//! way is gone, or in the last round of its run.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::names::ANNOTATION_RETRY;
+use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
+
+use super::draft::{Draft, Unclear};
+use super::facts::{node_target, operation, own_node, task_key};
+use super::order;
+use super::settle::gate;
+use super::undo::gave_up;
+use crate::admit::{self, Books, Waiting};
+use crate::decision::{Effect, Notice};
+use crate::drain;
+use crate::ledger::Ledger;
+
+/// The reason of a park for want of room in the cloud.
+pub(super) const NO_CAPACITY: &str = "NoCapacity";
+
+/// Sets the task aside, or gives it up when its attempts are used up. Want of room is nobody's fault
+/// and counts as an attempt only when there is nothing else left to do.
+pub(super) fn park(draft: &mut Draft<'_>, reason: &'static str, message: String) {
+    let attempt = draft.status.attempt.unwrap_or(1);
+    let counts = reason != NO_CAPACITY || draft.snapshot.run.last_round;
+    if counts && attempt >= draft.attempt_limit() {
+        let record = gave_up(draft, reason, message);
+        return draft.begin_undo(record);
+    }
+    draft.drop_effects();
+    if counts {
+        draft.status.attempt = Some(attempt + 1);
+    }
+    draft.status.parked = Some(ParkRecord {
+        reason: reason.to_owned(),
+        message: message.clone(),
+        since: Time(draft.now),
+        resuming: false,
+    });
+    draft.notice(Notice::warning("Parked", message.clone()));
+    draft.enter(TaskStep::Parked);
+    draft.status.waiting_for = Some(message);
+}
+
+/// Entered when the task is set aside. Left with a new slot. Asks for the uncordon, gives the slot
+/// back, and asks for a new one when the way is free.
+pub(super) fn parked(draft: &mut Draft<'_>) {
+    let Some(record) = draft.status.parked.clone() else {
+        return draft.enter(TaskStep::Lock);
+    };
+    if record.resuming {
+        return resume(draft);
+    }
+    if !is_node_at_rest(draft) {
+        return;
+    }
+    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
+        return;
+    };
+    if slot.is_some() {
+        let task = task_key(draft);
+        draft.effect(Effect::ReleaseSlot {
+            node_uid: draft.snapshot.task.spec.node_uid.clone(),
+            task,
+        });
+        return draft.wait(record.message, Some(draft.settings.machine_poll));
+    }
+    let is_free =
+        is_way_free(draft, &record) || is_asked_again(draft) || is_last_round(draft, &record);
+    if is_free && !draft.snapshot.run.paused {
+        if let Some(parked) = &mut draft.status.parked {
+            parked.resuming = true;
+        }
+        draft.status.retried = retry_wish(draft);
+        draft.look_again();
+    } else {
+        draft.wait(record.message, None);
+    }
+}
+
+/// Whether the old node carries no cordon of ours; if not, what follows is already decided on.
+fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
+    match draft.look(&own_node(draft), "how the old node fares") {
+        Err(Unclear) => false,
+        Ok(None) => {
+            // The node has left while it was parked; the rest of the way works without it.
+            draft.enter(order::before_drain(draft));
+            false
+        }
+        Ok(Some(node))
+            if node.unschedulable && node.cordoned_by.as_deref() == Some(operation(draft)) =>
+        {
+            draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
+            draft.wait(format!("node {} to take pods again", node.name), None);
+            false
+        }
+        Ok(Some(_)) => true,
+    }
+}
+
+/// Whether what was in the way is gone: no pod is blocked, and the important pods are ready if the
+/// run asks for that. Whether the cloud has room again only another try can tell.
+fn is_way_free(draft: &Draft<'_>, record: &ParkRecord) -> bool {
+    if record.reason == NO_CAPACITY {
+        let rested = draft.now.duration_since(record.since.0);
+        return rested >= draft.settings.retry_backoff_max;
+    }
+    let Some(pods) = draft.snapshot.pods.present() else {
+        return false;
+    };
+    let next = drain::of_task(draft.snapshot, pods, draft.settings, draft.now);
+    let is_stable = match gate(draft) {
+        Ok(None) => true,
+        Ok(Some(_)) => draft.snapshot.unstable.present().is_some_and(Vec::is_empty),
+        Err(_) => false,
+    };
+    next.blocked.is_empty() && is_stable
+}
+
+fn is_last_round(draft: &Draft<'_>, record: &ParkRecord) -> bool {
+    let rested = draft.now.duration_since(record.since.0);
+    draft.snapshot.run.last_round && rested >= draft.settings.park_rest
+}
+
+/// The value of the retry annotation, if it is set.
+pub(super) fn retry_wish(draft: &Draft<'_>) -> Option<String> {
+    let notes = draft.snapshot.task.metadata.annotations.as_ref()?;
+    notes.get(ANNOTATION_RETRY).cloned()
+}
+
+/// Whether a person asked for another try since the last one.
+pub(super) fn is_asked_again(draft: &Draft<'_>) -> bool {
+    let wish = retry_wish(draft);
+    wish.is_some() && wish != draft.status.retried
+}
+
+/// Takes a slot again, under the limits of the run as they are now.
+fn resume(draft: &mut Draft<'_>) {
+    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is ours") else {
+        return;
+    };
+    if slot.is_some() {
+        draft.status.parked = None;
+        let has_machine = draft.status.new_machine.is_some() || order::is_terminate_first(draft);
+        let next = if has_machine {
+            order::before_drain(draft)
+        } else {
+            TaskStep::Lock
+        };
+        draft.notice(Notice::normal(
+            "Resumed",
+            format!("node {} is tried again", draft.snapshot.task.spec.node_name),
+        ));
+        draft.status.cordon = None;
+        return draft.enter(next);
+    }
+    let ledger = match draft.look(&draft.snapshot.ledger, "which slots are taken") {
+        Err(Unclear) => return,
+        Ok(ledger) => ledger.unwrap_or_default(),
+    };
+    ask_for_slot(draft, ledger);
+}
+
+fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
+    let node = match draft.look(&own_node(draft), "how the old node fares") {
+        Err(Unclear) => return,
+        Ok(None) => return draft.enter(order::before_drain(draft)),
+        Ok(Some(node)) => node,
+    };
+    let Some(run) = draft.snapshot.run.spec.clone() else {
+        return draft.wait("the run, which is not there".to_owned(), None);
+    };
+    let waiting = Waiting {
+        node,
+        pods: draft.snapshot.pods.present().cloned().unwrap_or_default(),
+        task: task_key(draft),
+    };
+    let owner = draft.snapshot.task.spec.run_uid.clone();
+    let books = Books {
+        ledger: &ledger,
+        down: &[],
+        begun_within_hour: 0,
+    };
+    match admit::admit(&run, &owner, &[waiting], books, draft.now) {
+        Ok(admission) if admission.grants.is_empty() => {
+            let reason = admission.held_by.unwrap_or_default();
+            draft.wait(reason, Some(draft.settings.machine_poll));
+        }
+        Ok(admission) => {
+            draft.effect(Effect::GrantSlots {
+                ledger,
+                slots: admission.grants,
+            });
+            draft.look_again();
+        }
+        Err(error) => draft.wait(format!("spec.importantPodSelectors: {error}"), None),
+    }
+}

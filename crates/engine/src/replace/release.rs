@@ -1,0 +1,154 @@
+//! The end of a task: protection, slot and lock go back, then it rests for good.
+//!
+//! Owns the last words of a task. Must not touch a node.
+
+use shipshape_api::conditions::SUCCEEDED;
+use shipshape_api::names;
+use shipshape_api::node_patch_task::{ParkRecord, TaskStep, UndoNext};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::draft::{Draft, Milestone, Unclear};
+use super::facts::{operation, task_key};
+use super::park::{is_asked_again, retry_wish};
+use crate::condition::Truth;
+use crate::decision::{Effect, Kept, KeptKind, Notice};
+
+/// Entered when the work is over, well or badly. Left when slot, lock and protection are given back.
+pub(super) fn release(draft: &mut Draft<'_>) {
+    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
+        return;
+    };
+    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
+        return;
+    };
+    let Ok(is_protected) = lift_protection(draft) else {
+        return;
+    };
+    let spec = &draft.snapshot.task.spec;
+    let is_locked = lock.is_some_and(|lock| lock.operation == operation(draft));
+    if slot.is_some() {
+        let task = task_key(draft);
+        draft.effect(Effect::ReleaseSlot {
+            node_uid: spec.node_uid.clone(),
+            task,
+        });
+    }
+    if is_locked {
+        let operation = operation(draft).to_owned();
+        draft.effect(Effect::ReleaseLock {
+            node: spec.node_name.clone(),
+            operation,
+        });
+    }
+    if slot.is_some() || is_locked {
+        draft.look_again();
+    } else if is_protected {
+        // A cloud may show what was for a while.
+        let reason = "the new machine's protection to be lifted".to_owned();
+        draft.wait(reason, Some(draft.settings.machine_poll));
+    } else {
+        end(draft);
+    }
+}
+
+/// Asks for the end of the new machine's protection; says whether it was protected.
+fn lift_protection(draft: &mut Draft<'_>) -> Result<bool, Unclear> {
+    if draft.status.new_machine.is_none() {
+        return Ok(false);
+    }
+    let about = "whether the new machine is protected";
+    let Some(machine) = draft.look(&draft.snapshot.new_machine, about)? else {
+        return Ok(false);
+    };
+    if !machine.protected {
+        return Ok(false);
+    }
+    draft.effect(Effect::TagMachine {
+        id: machine.id.clone(),
+        state: "completed",
+    });
+    draft.effect(Effect::ProtectMachine {
+        id: machine.id,
+        protected: false,
+    });
+    Ok(true)
+}
+
+fn end(draft: &mut Draft<'_>) {
+    let node = draft.snapshot.task.spec.node_name.clone();
+    let Some(undo) = draft.status.undo.clone() else {
+        return draft.advance(
+            TaskStep::Done,
+            Milestone {
+                condition: SUCCEEDED,
+                reason: "NodeReplaced",
+                message: format!("node {node} was replaced"),
+            },
+        );
+    };
+    if undo.next == UndoNext::Leave {
+        return draft.advance(
+            TaskStep::Done,
+            Milestone {
+                condition: SUCCEEDED,
+                reason: "NodeLeft",
+                message: undo.message,
+            },
+        );
+    }
+    draft.claim(SUCCEEDED, Truth::False, &undo.reason, undo.message.clone());
+    draft.enter(TaskStep::Failed);
+    draft.status.last_error = Some(undo.message);
+}
+
+/// Nothing is left to do, unless a person asks for another try. The object may go.
+pub(super) fn rest(draft: &mut Draft<'_>) {
+    let is_failed = draft.status.step_name() == TaskStep::Failed;
+    if is_failed && is_asked_again(draft) && draft.snapshot.run.call_off.is_none() {
+        return try_again(draft);
+    }
+    draft.status.waiting_for = None;
+    if has_finalizer(draft) {
+        draft.effect(Effect::DropFinalizer(kept(draft)));
+    }
+}
+
+fn try_again(draft: &mut Draft<'_>) {
+    if !has_finalizer(draft) {
+        draft.effect(Effect::EnsureFinalizer(kept(draft)));
+        return draft.look_again();
+    }
+    let message = "a person asked for another try".to_owned();
+    draft.forget_attempt();
+    draft.status.retried = retry_wish(draft);
+    draft.status.undo = None;
+    let attempt = draft.status.attempt.unwrap_or(1) + 1;
+    draft.status.attempt = Some(attempt);
+    draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.task.spec.max_attempts());
+    draft.status.conditions.clear();
+    draft.status.parked = Some(ParkRecord {
+        reason: "AskedAgain".to_owned(),
+        message: message.clone(),
+        since: Time(draft.now),
+        resuming: true,
+    });
+    draft.notice(Notice::normal("AskedAgain", message));
+    draft.enter(TaskStep::Parked);
+    draft.look_again();
+}
+
+fn has_finalizer(draft: &Draft<'_>) -> bool {
+    let finalizers = draft.snapshot.task.metadata.finalizers.as_ref();
+    finalizers.is_some_and(|all| all.iter().any(|one| one == names::FINALIZER))
+}
+
+fn kept(draft: &Draft<'_>) -> Kept {
+    let meta = &draft.snapshot.task.metadata;
+    Kept {
+        kind: KeptKind::Task,
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: operation(draft).to_owned(),
+    }
+}

@@ -1,0 +1,582 @@
+//! Tables for the ways out: deadlines, attempts, undo, parking, calling off, modes and gates.
+
+use jiff::SignedDuration;
+use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
+use shipshape_api::gates::{LabelTransfer, ReplacementMode, Stability};
+use shipshape_api::node_patch_task::UndoNext;
+use shipshape_api::{DrainOptions, NodePatchRunSpec, OnDeadline};
+
+use super::*;
+use crate::ledger::Ledger;
+use crate::snapshot::RunView;
+
+fn late() -> Timestamp {
+    start() + SignedDuration::from_hours(2)
+}
+
+fn next(world: &TaskSnapshot, at: Timestamp) -> TaskSnapshot {
+    let mut world = world.clone();
+    world.task.status = Some(decide(&world, &Settings::default(), at).status);
+    world
+}
+
+fn undo_next(world: &TaskSnapshot) -> Option<UndoNext> {
+    let undo = world.task.status.as_ref()?.undo.as_ref()?;
+    Some(undo.next)
+}
+
+fn unknown<T>() -> Observed<T> {
+    Observed::Unknown("no answer".to_owned())
+}
+
+/// A world that gives no answer, seen by a task at `step`.
+fn silent(step: TaskStep) -> TaskSnapshot {
+    TaskSnapshot {
+        old_node: unknown(),
+        new_node: unknown(),
+        old_machine: unknown(),
+        new_machine: unknown(),
+        pods: unknown(),
+        slot: unknown(),
+        lock: unknown(),
+        ..world_at(step)
+    }
+}
+
+#[test]
+fn every_step_that_waits_has_a_deadline_and_an_answer_to_it() {
+    let table = [
+        (TaskStep::Lock, TaskStep::Undo),
+        (TaskStep::Provision, TaskStep::Undo),
+        (TaskStep::Join, TaskStep::Undo),
+        (TaskStep::Cordon, TaskStep::Undo),
+        (TaskStep::Drain, TaskStep::Parked),
+        (TaskStep::Remove, TaskStep::Remove),
+        (TaskStep::Forget, TaskStep::Forget),
+        (TaskStep::Release, TaskStep::Release),
+    ];
+    for (step, answer) in table {
+        let world = silent(step);
+        assert_eq!(step_of(&next(&world, start())), step, "in time");
+        let after = next(&world, late());
+        assert_eq!(step_of(&after), answer, "{step:?} past its deadline");
+        let status = after.task.status.unwrap();
+        let is_overdue = condition::is_true(&status.conditions, OVERDUE);
+        assert_eq!(is_overdue, step == answer, "{step:?} says so and goes on");
+        let is_named = status.waiting_for.is_some() || status.last_error.is_some();
+        assert!(is_named, "{step:?} names a reason");
+    }
+}
+
+#[test]
+fn a_lost_replacement_is_tried_again_until_the_attempts_are_used_up() {
+    let gone = [
+        Observed::Absent,
+        Observed::Present(machine("m-new", MachineState::Failed)),
+        Observed::Present(machine("m-new", MachineState::Terminated)),
+    ];
+    for new_machine in gone {
+        let mut world = world_at(TaskStep::Join);
+        world.new_machine = new_machine;
+        world.task.spec.max_attempts = Some(2);
+        let first = next(&world, start());
+        assert_eq!(undo_next(&first), Some(UndoNext::Retry));
+        world.task.status.as_mut().unwrap().attempt = Some(2);
+        let last = next(&world, start());
+        assert_eq!(undo_next(&last), Some(UndoNext::Fail));
+    }
+}
+
+#[test]
+fn undo_lifts_our_cordon_then_removes_the_machine_then_its_node() {
+    let mut world = next(&silent(TaskStep::Join), late());
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("old")
+    });
+    world.new_node = Observed::Absent;
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+    assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
+    world.old_node = Observed::Present(node("old"));
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Terminating));
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Present(NodeView {
+        provider_id: Some("embedded:///a/m-new".into()),
+        ..node("new")
+    });
+    assert_eq!(effects(&look(&world)), ["DeleteNode"]);
+    world.new_node = Observed::Absent;
+    let done = next(&world, start());
+    assert_eq!(step_of(&done), TaskStep::Backoff);
+    let status = done.task.status.unwrap();
+    assert_eq!(status.attempt, Some(2));
+    assert_eq!((status.replacement, status.new_machine), (None, None));
+}
+
+#[test]
+fn a_cordon_of_somebody_else_survives_the_undo() {
+    let mut world = next(&silent(TaskStep::Join), late());
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        ..node("old")
+    });
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_machine_that_was_only_asked_for_is_waited_for_before_the_undo_is_over() {
+    let mut world = next(&silent(TaskStep::Provision), late());
+    world.old_node = Observed::Present(node("old"));
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Undo);
+    let later = late() + Settings::default().cloud_lag;
+    assert_eq!(step_of(&next(&world, later)), TaskStep::Backoff);
+}
+
+#[test]
+fn a_new_node_that_was_ready_is_emptied_before_its_machine_goes() {
+    let mut world = world_at(TaskStep::Cordon);
+    world.run.call_off = Some("somebody said so".to_owned());
+    let mut world = next(&world, start());
+    assert_eq!(step_of(&world), TaskStep::Undo);
+    world.new_pods = Observed::Present(vec![pod("a")]);
+    assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+    world.new_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("new")
+    });
+    assert_eq!(effects(&look(&world)), ["EvictPod"]);
+    let kept = next(&world, late());
+    assert!(
+        kept.task
+            .status
+            .clone()
+            .unwrap()
+            .undo
+            .unwrap()
+            .keeps_machine
+    );
+    let decision = decide(&kept, &Settings::default(), late());
+    assert_eq!(
+        effects(&decision).last(),
+        Some(&"EnsureUncordoned"),
+        "past the deadline it stays and takes pods again"
+    );
+    world.new_pods = Observed::Present(Vec::new());
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+}
+
+#[test]
+fn a_task_is_called_off_up_to_the_removal_and_finished_from_there() {
+    let table = [
+        (TaskStep::Lock, true),
+        (TaskStep::Provision, true),
+        (TaskStep::Join, true),
+        (TaskStep::Cordon, true),
+        (TaskStep::Drain, true),
+        (TaskStep::Remove, false),
+        (TaskStep::Forget, false),
+        (TaskStep::Release, false),
+    ];
+    for (step, is_undone) in table {
+        let mut world = world_at(step);
+        world.run.call_off = Some("somebody said so".to_owned());
+        world.pods = Observed::Present(vec![pod("a")]);
+        let after = next(&world, start());
+        assert_eq!(step_of(&after) == TaskStep::Undo, is_undone, "{step:?}");
+    }
+}
+
+#[test]
+fn a_called_off_task_ends_as_failed_and_is_not_tried_again() {
+    let mut world = world_at(TaskStep::Lock);
+    world.run.call_off = Some("somebody said so".to_owned());
+    let mut world = next(&world, start());
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let mut world = next(&world, start());
+    assert_eq!(step_of(&world), TaskStep::Release);
+    world.lock = Observed::Absent;
+    let world = next(&world, start());
+    assert_eq!(step_of(&world), TaskStep::Failed);
+    assert_eq!(look(&world).effects, []);
+}
+
+#[test]
+fn a_node_that_left_before_the_start_ends_the_task_well() {
+    let mut world = fair_world();
+    world.old_node = Observed::Absent;
+    let mut world = next(&world, start());
+    assert_eq!(undo_next(&world), Some(UndoNext::Leave));
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let mut world = next(&world, start());
+    world.lock = Observed::Absent;
+    assert_eq!(step_of(&next(&world, start())), TaskStep::Done);
+}
+
+fn parked() -> TaskSnapshot {
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![PodView {
+        owner: None,
+        ..pod("bare")
+    }]);
+    let mut world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Parked);
+    world.old_node = Observed::Present(node("old"));
+    world
+}
+
+#[test]
+fn a_parked_node_takes_pods_again_and_gives_its_slot_back() {
+    let mut world = parked();
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("old")
+    });
+    assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
+    world.old_node = Observed::Present(node("old"));
+    world.slot = Observed::Present(());
+    assert_eq!(effects(&look(&world)), ["ReleaseSlot"]);
+    world.slot = Observed::Absent;
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("bare"));
+}
+
+#[test]
+fn a_parked_node_comes_back_when_the_way_is_free_with_a_slot_of_its_own() {
+    let mut world = parked();
+    world.run = RunView {
+        spec: Some(Box::default()),
+        ..RunView::default()
+    };
+    world.pods = Observed::Present(vec![pod("a")]);
+    let mut world = next(&world, late());
+    assert!(world.task.status.clone().unwrap().parked.unwrap().resuming);
+    world.ledger = Observed::Present(Ledger::default());
+    assert_eq!(effects(&look(&world)), ["GrantSlots"]);
+    world.slot = Observed::Present(());
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Cordon);
+}
+
+#[test]
+fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
+    let mut world = parked();
+    world.pods = Observed::Present(Vec::new());
+    world.run.paused = true;
+    let held = next(&world, late());
+    assert!(!held.task.status.unwrap().parked.unwrap().resuming);
+    world.run.paused = false;
+    world.run.spec = Some(Box::new(NodePatchRunSpec {
+        batch_size_non_important: Some(1),
+        ..NodePatchRunSpec::default()
+    }));
+    let mut world = next(&world, late());
+    let slot = crate::ledger::Slot {
+        node: "other".to_owned(),
+        owner: "run".to_owned(),
+        task: "ns/other".to_owned(),
+        zone: String::new(),
+        role: crate::ledger::Role::Worker,
+        important: false,
+        granted_at: start(),
+    };
+    world.ledger = Observed::Present(Ledger {
+        resource_version: Some("1".to_owned()),
+        slots: [("other-uid".to_owned(), slot)].into(),
+    });
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("batchSize"));
+}
+
+#[test]
+fn a_parked_node_is_tried_again_in_the_last_round() {
+    let mut world = parked();
+    world.run.last_round = true;
+    let rest = Settings::default().park_rest;
+    assert!(
+        !next(&world, late())
+            .task
+            .status
+            .unwrap()
+            .parked
+            .unwrap()
+            .resuming
+    );
+    let after = next(&world, late() + rest);
+    assert!(after.task.status.unwrap().parked.unwrap().resuming);
+}
+
+#[test]
+fn the_run_says_what_follows_a_drain_past_its_deadline() {
+    for (rule, step) in [
+        (OnDeadline::Park, TaskStep::Parked),
+        (OnDeadline::Fail, TaskStep::Undo),
+        (OnDeadline::Force, TaskStep::Remove),
+    ] {
+        let mut world = world_at(TaskStep::Drain);
+        world.pods = Observed::Present(vec![pod("a")]);
+        world.task.spec.drain = Some(DrainOptions {
+            on_deadline: Some(rule),
+            ..DrainOptions::default()
+        });
+        let after = next(&world, late());
+        assert_eq!(step_of(&after), step);
+        if rule == OnDeadline::Force {
+            assert_eq!(effects(&look(&after)), ["DeleteMachine"]);
+        }
+    }
+}
+
+#[test]
+fn labels_are_recorded_from_the_old_node_and_only_missing_ones_are_added() {
+    let mut world = fair_world();
+    world.task.spec.label_transfer = Some(LabelTransfer {
+        prefixes: vec!["example.com/".to_owned()],
+        ..LabelTransfer::default()
+    });
+    let labels = |value: &str| {
+        [("example.com/pool".to_owned(), value.to_owned())]
+            .into_iter()
+            .collect()
+    };
+    world.old_node = Observed::Present(NodeView {
+        labels: labels("blue"),
+        ..node("old")
+    });
+    let world = next(&next(&next(&world, start()), start()), start());
+    assert_eq!(step_of(&world), TaskStep::Transfer);
+    assert_eq!(effects(&look(&world)), ["EnsureLabels"]);
+    let mut other = world.clone();
+    other.new_node = Observed::Present(NodeView {
+        labels: labels("red"),
+        ..node("new")
+    });
+    assert_eq!(look(&other).effects, [], "never overwritten");
+    assert_eq!(step_of(&next(&other, start())), TaskStep::Cordon);
+}
+
+fn guarded(step: TaskStep) -> TaskSnapshot {
+    let mut world = world_at(step);
+    world.task.spec.important = Some(true);
+    world.task.spec.important_pod_selectors =
+        vec![shipshape_api::selectors::PodSelector::default()];
+    world.task.spec.stability = Some(Stability {
+        stable_for: Some("2m".to_owned()),
+        important_only: None,
+    });
+    world.unstable = Observed::Present(Vec::new());
+    world
+}
+
+#[test]
+fn the_gates_stand_before_the_drain_and_after_it() {
+    let world = next(&guarded(TaskStep::Join), start());
+    assert_eq!(step_of(&world), TaskStep::Settle);
+    let world = next(&guarded(TaskStep::Drain), start());
+    assert_eq!(step_of(&world), TaskStep::Recover);
+}
+
+#[test]
+fn a_gate_opens_after_an_unbroken_time_and_starts_over_when_it_breaks() {
+    let world = next(&guarded(TaskStep::Join), start());
+    let minute = SignedDuration::from_mins(1);
+    let mut world = next(&world, start());
+    assert_eq!(step_of(&next(&world, start() + minute)), TaskStep::Settle);
+    let open = next(&world, start() + minute * 2);
+    assert_eq!(step_of(&open), TaskStep::Cordon);
+    world.unstable = Observed::Present(vec!["ns/web".to_owned()]);
+    let mut world = next(&world, start() + minute);
+    let status = world.task.status.clone().unwrap();
+    assert_eq!(status.stable_since, None);
+    assert!(status.stability_note.unwrap().contains("ns/web"));
+    world.unstable = Observed::Present(Vec::new());
+    let world = next(&world, start() + minute * 2);
+    assert_eq!(
+        step_of(&next(&world, start() + minute * 3)),
+        TaskStep::Settle
+    );
+    assert_eq!(
+        step_of(&next(&world, start() + minute * 4)),
+        TaskStep::Cordon
+    );
+}
+
+#[test]
+fn a_gate_that_does_not_open_in_time_parks_the_node() {
+    let mut world = next(&guarded(TaskStep::Join), start());
+    world.unstable = Observed::Present(vec!["ns/web".to_owned()]);
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Parked);
+}
+
+#[test]
+fn required_daemons_must_be_ready_on_the_new_node() {
+    let mut world = world_at(TaskStep::Join);
+    world.task.spec.required_node_daemon_pod_selectors =
+        vec![shipshape_api::selectors::PodSelector::default()];
+    world.new_pods = Observed::Present(vec![pod("cni")]);
+    assert_eq!(step_of(&next(&world, start())), TaskStep::Join);
+    world.new_pods = Observed::Present(vec![PodView {
+        ready: true,
+        ..pod("cni")
+    }]);
+    assert_eq!(step_of(&next(&world, start())), TaskStep::Cordon);
+}
+
+#[test]
+fn the_new_machine_is_protected_while_it_joins_and_free_at_the_end() {
+    let mut world = world_at(TaskStep::Join);
+    world.new_node = Observed::Absent;
+    assert_eq!(effects(&look(&world)), ["ProtectMachine"]);
+    let mut world = world_at(TaskStep::Release);
+    world.new_machine = Observed::Present(Machine {
+        protected: true,
+        ..machine("m-new", MachineState::Ready)
+    });
+    assert_eq!(effects(&look(&world)), ["TagMachine", "ProtectMachine"]);
+}
+
+#[test]
+fn terminate_first_empties_and_removes_the_old_machine_before_the_new_one_is_asked_for() {
+    let mut world = fair_world();
+    world.task.spec.replacement = Some(ReplacementMode::TerminateFirst);
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let mut steps = Vec::new();
+    for _ in 0..12 {
+        steps.push(step_of(&world));
+        match step_of(&world) {
+            TaskStep::Cordon => {
+                world.old_node = Observed::Present(NodeView {
+                    unschedulable: true,
+                    ..node("old")
+                });
+            }
+            TaskStep::Remove => world.old_machine = Observed::Absent,
+            TaskStep::Forget => world.old_node = Observed::Absent,
+            TaskStep::Provision => {
+                assert_eq!(effects(&look(&world)), ["EnsureReplacement"]);
+                world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+            }
+            TaskStep::Join => world.new_node = Observed::Present(node("new")),
+            TaskStep::Release => world.lock = Observed::Absent,
+            TaskStep::Done => break,
+            _ => {}
+        }
+        world = next(&world, start());
+    }
+    assert_eq!(
+        steps,
+        [
+            TaskStep::Lock,
+            TaskStep::Cordon,
+            TaskStep::Drain,
+            TaskStep::Remove,
+            TaskStep::Forget,
+            TaskStep::Provision,
+            TaskStep::Join,
+            TaskStep::Release,
+            TaskStep::Done
+        ]
+    );
+}
+
+#[test]
+fn the_old_machine_goes_first_for_want_of_room_only_when_the_run_says_so() {
+    for (mode, step) in [
+        (ReplacementMode::Surge, TaskStep::Provision),
+        (ReplacementMode::SurgeElseTerminateFirst, TaskStep::Cordon),
+    ] {
+        let mut world = world_at(TaskStep::Provision);
+        world.task.spec.replacement = Some(mode);
+        world.new_machine = Observed::Absent;
+        let record = world.task.status.as_mut().unwrap().replacement.as_mut();
+        record.unwrap().no_room = Some("zone a is full".to_owned());
+        assert_eq!(step_of(&next(&world, start())), step);
+    }
+}
+
+#[test]
+fn want_of_room_sets_the_node_aside_and_counts_only_in_the_last_round() {
+    let mut world = world_at(TaskStep::Provision);
+    world.new_machine = Observed::Absent;
+    let record = world.task.status.as_mut().unwrap().replacement.as_mut();
+    record.unwrap().no_room = Some("zone a is full".to_owned());
+    let parked = next(&world, late());
+    assert_eq!(step_of(&parked), TaskStep::Parked);
+    assert_eq!(parked.task.status.clone().unwrap().attempt, Some(1));
+    let again = late() + Settings::default().retry_backoff_max;
+    assert!(
+        !next(&parked, late())
+            .task
+            .status
+            .unwrap()
+            .parked
+            .unwrap()
+            .resuming
+    );
+    assert!(
+        next(&parked, again)
+            .task
+            .status
+            .unwrap()
+            .parked
+            .unwrap()
+            .resuming
+    );
+    world.run.last_round = true;
+    let counted = next(&world, late());
+    assert_eq!(counted.task.status.unwrap().attempt, Some(2));
+}
+
+#[test]
+fn protection_that_the_cloud_still_shows_is_waited_for_and_not_hammered() {
+    let mut world = world_at(TaskStep::Release);
+    world.new_machine = Observed::Present(Machine {
+        protected: true,
+        ..machine("m-new", MachineState::Ready)
+    });
+    assert!(look(&world).wake.unwrap() > start());
+}
+
+#[test]
+fn a_failed_task_is_tried_again_when_a_person_asks() {
+    let mut world = world_at(TaskStep::Lock);
+    world.run.call_off = Some("x".to_owned());
+    let mut world = next(&world, start());
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let mut world = next(&world, start());
+    world.lock = Observed::Absent;
+    let mut world = next(&world, start());
+    world.run.call_off = None;
+    assert_eq!(step_of(&world), TaskStep::Failed);
+    let note = |value: &str| {
+        Some(
+            [(
+                shipshape_api::names::ANNOTATION_RETRY.to_owned(),
+                value.to_owned(),
+            )]
+            .into(),
+        )
+    };
+    world.task.metadata.annotations = note("1");
+    assert_eq!(effects(&look(&world)), ["EnsureFinalizer"]);
+    world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
+    let again = next(&world, start());
+    assert_eq!(step_of(&again), TaskStep::Parked);
+    let status = again.task.status.unwrap();
+    assert!(status.parked.unwrap().resuming);
+    assert_eq!(status.attempt, Some(2), "its tokens are new ones");
+    assert!(!condition::is_true(&status.conditions, OLD_DELETED));
+}

@@ -1,0 +1,276 @@
+//! The way back: an attempt that failed or was called off is taken back, then tried again or ended.
+//!
+//! Owns the order: lift our cordon, empty the new node if it ever was one, remove the new machine,
+//! remove its Node. Must not begin once the old machine may be ending; `order` knows. Everything here
+//! can be repeated.
+
+use jiff::{SignedDuration, Timestamp};
+use shipshape_api::conditions::{LOCKED, OLD_DELETED};
+use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
+
+use super::draft::{Draft, Unclear};
+use super::facts::{node_target, operation, own_node};
+use super::order;
+use crate::decision::Effect;
+use crate::drain;
+use crate::machine::{Machine, MachineState};
+use crate::settings::Settings;
+use crate::view::NodeView;
+
+/// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
+pub(super) fn gave_up(draft: &Draft<'_>, reason: &str, message: String) -> UndoRecord {
+    let attempt = draft.status.attempt.unwrap_or(1);
+    let limit = draft.attempt_limit();
+    let (next, message) = if attempt < limit {
+        (
+            UndoNext::Retry,
+            format!("attempt {attempt} of {limit}: {message}"),
+        )
+    } else {
+        (
+            UndoNext::Fail,
+            format!("attempt {attempt} of {limit}, the last: {message}"),
+        )
+    };
+    UndoRecord {
+        reason: reason.to_owned(),
+        message,
+        next,
+        keeps_machine: false,
+    }
+}
+
+/// The record of a task that somebody called off.
+pub(super) fn called_off(why: &str) -> UndoRecord {
+    UndoRecord {
+        reason: "CalledOff".to_owned(),
+        message: format!("called off: {why}"),
+        next: UndoNext::CallOff,
+        keeps_machine: false,
+    }
+}
+
+/// Entered when an attempt is over without success. Left when nothing of it is left. Asks for the
+/// uncordon, for evictions from the new node, and for the end of the new machine and its Node.
+pub(super) fn undo(draft: &mut Draft<'_>) {
+    if !is_cordon_lifted(draft) {
+        return;
+    }
+    if draft
+        .status
+        .undo
+        .as_ref()
+        .is_some_and(|undo| undo.keeps_machine)
+    {
+        return keep_machine(draft);
+    }
+    match draft.look(
+        &draft.snapshot.new_machine,
+        "whether the new machine is left",
+    ) {
+        Err(Unclear) => {}
+        Ok(Some(machine)) => remove_machine(draft, &machine),
+        Ok(None) => machine_absent(draft),
+    }
+}
+
+/// Whether the old node is as it was found; if not, the effect is already asked for.
+fn is_cordon_lifted(draft: &mut Draft<'_>) -> bool {
+    match draft.look(&own_node(draft), "whether the old node is cordoned") {
+        Err(Unclear) => false,
+        Ok(Some(node))
+            if node.unschedulable && node.cordoned_by.as_deref() == Some(operation(draft)) =>
+        {
+            draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
+            draft.wait(format!("node {} to take pods again", node.name), None);
+            false
+        }
+        Ok(_) => true,
+    }
+}
+
+fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
+    match machine.state {
+        MachineState::Terminated => node_gone(draft),
+        MachineState::Terminating => {
+            let reason = format!("machine {} to end", machine.id);
+            draft.wait(reason, Some(draft.settings.machine_poll));
+        }
+        MachineState::Unknown
+        | MachineState::Creating
+        | MachineState::Ready
+        | MachineState::Stopped
+        | MachineState::Failed => {
+            if is_emptied(draft) {
+                draft.effect(Effect::DeleteMachine(machine.id.clone()));
+                let reason = format!("machine {} to end", machine.id);
+                draft.wait(reason, Some(draft.settings.machine_poll));
+            }
+        }
+    }
+}
+
+/// Whether the new node carries nothing that must leave first. A machine that never was a ready node
+/// carries nothing.
+fn is_emptied(draft: &mut Draft<'_>) -> bool {
+    if draft.status.new_node_name.is_none() {
+        return true;
+    }
+    let node = match draft.look(&draft.snapshot.new_node, "how the new node fares") {
+        Err(Unclear) => return false,
+        Ok(None) => return true,
+        Ok(Some(node)) => node,
+    };
+    if !node.unschedulable {
+        draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
+        draft.wait(format!("node {} to be cordoned", node.name), None);
+        return false;
+    }
+    let Ok(pods) = draft.look(&draft.snapshot.new_pods, "which pods the new node has") else {
+        return false;
+    };
+    let pods = pods.unwrap_or_default();
+    let next = drain::of_task(draft.snapshot, &pods, draft.settings, draft.now);
+    if next.is_done() {
+        return true;
+    }
+    for pod in &next.evict {
+        draft.effect(Effect::EvictPod(pod.clone()));
+    }
+    let reason = format!(
+        "{} pod(s) to leave node {} again",
+        next.remaining, node.name
+    );
+    draft.wait(reason, None);
+    false
+}
+
+/// The cloud knows no machine. Shortly after the call that might have made one this proves nothing.
+fn machine_absent(draft: &mut Draft<'_>) {
+    let is_only_intended = draft.status.new_machine.is_none() && draft.status.replacement.is_some();
+    let since = draft.status.step.as_ref().map(|step| step.since.0);
+    let sure_at = since.and_then(|since| since.checked_add(draft.settings.cloud_lag).ok());
+    match sure_at.filter(|at| is_only_intended && draft.now < *at) {
+        Some(at) => {
+            let left = at.duration_since(draft.now);
+            draft.wait(
+                "the cloud to show whether it has made a machine".to_owned(),
+                Some(left),
+            );
+        }
+        None => node_gone(draft),
+    }
+}
+
+/// The new machine is gone; its Node goes with it.
+fn node_gone(draft: &mut Draft<'_>) {
+    match draft.look(&draft.snapshot.new_node, "whether the new Node is left") {
+        Err(Unclear) => {}
+        Ok(Some(node)) if is_new_node(draft, &node) => {
+            if !node.deleting {
+                draft.effect(Effect::DeleteNode(node_target(draft, &node)));
+            }
+            draft.wait(format!("Node {} to go", node.name), None);
+        }
+        Ok(_) => conclude(draft),
+    }
+}
+
+fn is_new_node(draft: &Draft<'_>, node: &NodeView) -> bool {
+    let record = draft.status.new_machine.as_ref();
+    let id = record.and_then(|machine| machine.provider_id.as_deref());
+    id.is_some() && node.provider_id.as_ref().map(|id| id.as_str()) == id
+}
+
+/// The new machine could not be emptied in time and stays as an ordinary member of its group.
+fn keep_machine(draft: &mut Draft<'_>) {
+    let node = match draft.look(&draft.snapshot.new_node, "how the new node fares") {
+        Err(Unclear) => return,
+        Ok(node) => node,
+    };
+    if let Some(node) = node
+        && node.unschedulable
+        && node.cordoned_by.as_deref() == Some(operation(draft))
+    {
+        draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
+        return draft.wait(format!("node {} to take pods again", node.name), None);
+    }
+    match draft.look(&draft.snapshot.new_machine, "how the new machine fares") {
+        Ok(Some(machine)) if machine.protected => {
+            draft.effect(Effect::ProtectMachine {
+                id: machine.id.clone(),
+                protected: false,
+            });
+            draft.wait("the new machine's protection to be lifted".to_owned(), None);
+        }
+        Ok(_) => conclude(draft),
+        Err(Unclear) => {}
+    }
+}
+
+/// Past the deadline: what can be left alone is left alone.
+pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
+    let is_emptying = draft.status.new_node_name.is_some();
+    if let Some(undo) = &mut draft.status.undo
+        && is_emptying
+        && !undo.keeps_machine
+    {
+        undo.keeps_machine = true;
+        undo.message = format!(
+            "{}; the new machine stays in its group, because it could not be emptied: {waited_for}",
+            undo.message
+        );
+        return draft.look_again();
+    }
+    draft.mark_overdue(waited_for);
+}
+
+/// Nothing of the attempt is left.
+fn conclude(draft: &mut Draft<'_>) {
+    let next = draft.status.undo.as_ref().map(|undo| undo.next);
+    draft.forget_attempt();
+    draft
+        .status
+        .conditions
+        .retain(|one| one.type_ == LOCKED || one.type_ == OLD_DELETED);
+    if next == Some(UndoNext::Retry) {
+        let attempt = draft.status.attempt.unwrap_or(1);
+        let message = draft.status.undo.take().map(|undo| undo.message);
+        draft.status.attempt = Some(attempt + 1);
+        draft.enter(TaskStep::Backoff);
+        draft.status.last_error = message;
+    } else {
+        draft.enter(TaskStep::Release);
+    }
+}
+
+/// Entered between two attempts. Left when the pause is over. Asks for nothing.
+pub(super) fn back_off(draft: &mut Draft<'_>) {
+    let since = draft
+        .status
+        .step
+        .as_ref()
+        .map_or(draft.now, |step| step.since.0);
+    let until = resume_at(draft.settings, draft.status.attempt.unwrap_or(2), since);
+    if draft.now < until {
+        let cause = draft.status.last_error.clone();
+        let reason = format!("the next attempt at {until:.0}");
+        draft.wait(reason, Some(until.duration_since(draft.now)));
+        draft.status.last_error = cause;
+    } else if order::is_old_gone(draft) {
+        super::arrive::renew_intent(draft);
+    } else {
+        draft.enter(TaskStep::Lock);
+    }
+}
+
+/// When the pause before this attempt ends: it doubles with each one, up to a limit.
+fn resume_at(settings: &Settings, attempt: i32, since: Timestamp) -> Timestamp {
+    let doublings = u32::try_from(attempt.saturating_sub(2).clamp(0, 16)).unwrap_or(0);
+    let pause = settings
+        .retry_backoff
+        .checked_mul(2i32.saturating_pow(doublings))
+        .unwrap_or(SignedDuration::MAX)
+        .min(settings.retry_backoff_max);
+    since.checked_add(pause).unwrap_or(since)
+}

@@ -1,0 +1,79 @@
+//! The brake: what holds a run back from beginning with further nodes.
+//!
+//! Owns the reasons for a pause and the way out of each. Must not stop tasks that are under way.
+
+use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
+
+use crate::snapshot::RunSnapshot;
+
+/// Why no further node begins, and what would change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    /// Why.
+    pub(super) reason: String,
+    /// What the run waits for.
+    pub(super) way_out: String,
+    /// Whether something went wrong, as opposed to somebody's wish.
+    pub(super) is_failure: bool,
+}
+
+/// Failures that nobody has acknowledged yet.
+fn failures(snapshot: &RunSnapshot) -> usize {
+    let notes = snapshot.run.metadata.annotations.as_ref();
+    let known = notes
+        .and_then(|notes| notes.get(ANNOTATION_ACKNOWLEDGED))
+        .and_then(|text| text.parse::<usize>().ok())
+        .unwrap_or(0);
+    snapshot.failed.saturating_sub(known)
+}
+
+fn failure(snapshot: &RunSnapshot, rule: &str) -> Pause {
+    let cause = snapshot
+        .last_failure
+        .as_ref()
+        .map(|text| format!("; the last: {text}"))
+        .unwrap_or_default();
+    let count = failures(snapshot);
+    Pause {
+        reason: format!("{rule}: {count} node(s) failed{cause}"),
+        way_out: format!("somebody to look at {count} failed node(s) and to resume the run{cause}"),
+        is_failure: true,
+    }
+}
+
+/// Why no further node may begin, if so.
+pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
+    let spec = &snapshot.run.spec;
+    if spec.paused() {
+        return Some(Pause {
+            reason: "spec.paused=true".to_owned(),
+            way_out: "spec.paused to be lifted".to_owned(),
+            is_failure: false,
+        });
+    }
+    let failed = failures(snapshot);
+    let limit = |count: i32| usize::try_from(count).unwrap_or(usize::MAX);
+    if spec
+        .pause_after_failures()
+        .is_some_and(|count| failed >= limit(count))
+    {
+        return Some(failure(
+            snapshot,
+            "failurePolicy.pauseAfterFailures reached",
+        ));
+    }
+    // Without a policy too: when a whole first wave fails and nothing ever succeeded, the cause is
+    // the image or the cloud, and each further node would only repeat it.
+    let wave =
+        limit(spec.batch_size_important()).saturating_add(limit(spec.batch_size_non_important()));
+    if snapshot.succeeded == 0 && failed >= wave {
+        return Some(failure(snapshot, "the whole first wave has failed"));
+    }
+    None
+}
+
+/// Why the nodes after the canaries may not begin, if so: one failed canary is enough.
+pub(super) fn canary(snapshot: &RunSnapshot) -> Option<Pause> {
+    brake(snapshot)
+        .or_else(|| (failures(snapshot) > 0).then(|| failure(snapshot, "a canary node has failed")))
+}

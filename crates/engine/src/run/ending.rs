@@ -1,0 +1,125 @@
+//! The endings of a run: done, called off, deleted.
+//!
+//! Owns what is put back and in which order: tasks first, then the marks on nodes, then the groups,
+//! then the object itself. Every ending puts back the same things.
+
+use shipshape_api::NodePatchRun;
+use shipshape_api::conditions::{ABORTED, COMPLETED};
+
+use super::{Draft, has_finalizer, kept, some_of};
+use crate::condition::{self, Truth};
+use crate::decision::{Effect, Notice};
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Every node of the plan has had its turn.
+    Completed,
+    /// `spec.abort` is true.
+    Aborted,
+    /// The object is being deleted.
+    Deleted,
+}
+
+/// The ending that somebody has asked for.
+pub(super) fn of(run: &NodePatchRun) -> Option<Ending> {
+    let status = run.status.as_ref();
+    let is_completed =
+        status.is_some_and(|status| condition::is_true(&status.conditions, COMPLETED));
+    if run.metadata.deletion_timestamp.is_some() {
+        Some(Ending::Deleted)
+    } else if run.spec.abort() && !is_completed {
+        Some(Ending::Aborted)
+    } else {
+        None
+    }
+}
+
+impl Draft<'_> {
+    /// Puts back what the run has changed, then says how it ended.
+    pub(super) fn wind_down(&mut self, ending: Ending) {
+        let open: Vec<String> = self
+            .snapshot
+            .open
+            .iter()
+            .map(|task| task.spec.node_name.clone())
+            .collect();
+        if let Some(text) = some_of(&open) {
+            return self.wait(format!("tasks to be put back or finished: {text}"));
+        }
+        if !self.snapshot.marked.is_empty() {
+            for node in self.snapshot.marked.clone() {
+                self.decision.effects.push(Effect::MarkOutdated {
+                    node,
+                    marked: false,
+                });
+            }
+            self.wait("the marks on outdated nodes to be taken off".to_owned());
+            self.decision.wake = Some(self.now);
+            return;
+        }
+        // The last one out puts the groups back; they may be another run's too.
+        let has_restored = self.decision.status.groups_restored == Some(true);
+        if self.snapshot.others == 0 && self.decision.status.plan.is_some() && !has_restored {
+            self.decision.effects.push(Effect::RestoreGroups);
+            self.decision.status.groups_restored = Some(true);
+            self.decision.wake = Some(self.now);
+            return;
+        }
+        self.decision.status.waiting_for = None;
+        match ending {
+            Ending::Completed => self.complete(),
+            Ending::Aborted => self.abort(),
+            Ending::Deleted => self.let_go(),
+        }
+    }
+
+    fn complete(&mut self) {
+        let (failed, succeeded) = (self.snapshot.failed, self.snapshot.succeeded);
+        let reason = if failed == 0 {
+            "AllPartitionsDone"
+        } else {
+            "SomeNodesFailed"
+        };
+        let total = usize::try_from(self.decision.status.total.unwrap_or(0)).unwrap_or(0);
+        let left = total.saturating_sub(succeeded + failed);
+        self.decision.status.left = Some(super::number(left)).filter(|count| *count > 0);
+        let message = match left {
+            0 => format!("{succeeded} node(s) replaced, {failed} failed"),
+            left => format!(
+                "{succeeded} node(s) replaced, {failed} failed, {left} had left by themselves"
+            ),
+        };
+        self.decision.notices.push(if failed == 0 {
+            Notice::normal(reason, message.clone())
+        } else {
+            Notice::warning(reason, message.clone())
+        });
+        self.decision.status.last_round = None;
+        self.claim(COMPLETED, Truth::True, reason, message);
+    }
+
+    fn abort(&mut self) {
+        if condition::is_true(&self.decision.status.conditions, ABORTED) {
+            return self.let_go();
+        }
+        let message = format!(
+            "called off after {} node(s); nothing is left half done",
+            self.snapshot.succeeded
+        );
+        self.decision
+            .notices
+            .push(Notice::normal("Aborted", message.clone()));
+        self.claim(COMPLETED, Truth::False, "Aborted", message.clone());
+        self.claim(ABORTED, Truth::True, "Aborted", message);
+    }
+
+    /// Lets the object go whenever somebody wants it to.
+    pub(super) fn let_go(&mut self) {
+        if has_finalizer(self.snapshot) {
+            self.decision
+                .effects
+                .push(Effect::DropFinalizer(kept(self.snapshot)));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a story must not leave behind: locks, slots, marks, protection, machines.
+//!
+//! Owns the last look at the world, from outside: at the objects and at the cloud, not at any status.
+//! Called once, after the rest, when the story has ended.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use shipshape_api::names;
+use shipshape_engine::machine::{Machine, MachineState};
+
+use super::{StoryError, refused};
+use crate::stage::Stage;
+
+/// One thing that was left behind: the invariant that forbids it, and a sentence.
+pub(super) type Leftover = (&'static str, String);
+
+/// Looks for everything that should have been put back. `machines` is how many there were at first.
+pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>, StoryError> {
+    let client = stage.client("story");
+    let mut found = Vec::new();
+    let leases: Api<Lease> = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
+    let leases = leases
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of leases", source))?;
+    for lease in leases {
+        if lease
+            .annotations()
+            .contains_key(names::ANNOTATION_OPERATION)
+        {
+            found.push(("I26", format!("lock {} is left", lease.name_any())));
+        }
+    }
+    let ledgers: Api<ConfigMap> = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
+    let ledger = ledgers
+        .get_opt(names::LEDGER_NAME)
+        .await
+        .map_err(|source| refused("the ledger", source))?;
+    for slot in ledger.and_then(|ledger| ledger.data).unwrap_or_default() {
+        found.push(("I26", format!("slot {} is left", slot.1)));
+    }
+    let nodes: Api<Node> = Api::all(client);
+    let nodes = nodes
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of nodes", source))?;
+    for node in nodes {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        let mut taints = taints.into_iter().flatten();
+        if taints.any(|taint| taint.key == names::TAINT_OUTDATED) {
+            let text = format!("node {} is still marked as outdated", node.name_any());
+            found.push(("I11", text));
+        }
+    }
+    found.extend(of_cloud(&stage.cloud.machines(), machines));
+    Ok(found)
+}
+
+fn of_cloud(all: &[Machine], at_first: usize) -> Vec<Leftover> {
+    let mut found = Vec::new();
+    let is_alive = |machine: &&Machine| {
+        !matches!(
+            machine.state,
+            MachineState::Terminating | MachineState::Terminated
+        )
+    };
+    let alive: Vec<&Machine> = all.iter().filter(is_alive).collect();
+    if alive.len() > at_first {
+        let text = format!("{} machines, {at_first} at first", alive.len());
+        found.push(("I4", text));
+    }
+    for machine in alive.iter().filter(|machine| machine.protected) {
+        found.push(("I4", format!("machine {} is still protected", machine.id)));
+    }
+    found
+}
