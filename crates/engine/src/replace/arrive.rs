@@ -289,7 +289,7 @@ fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
         .map(|record| record.id.clone())
         .unwrap_or_default();
     let message = format!("replacement {id} is lost: {why}");
-    let record = gave_up(draft, "ReplacementLost", message);
+    let record = gave_up(draft, "ReplacementLost", &message);
     draft.begin_undo(record);
 }
 

@@ -266,15 +266,19 @@ impl<'a> Draft<'a> {
     /// The phase that a step shows. Where the order of steps differs, what is surely true does too.
     fn phase_at(&self, step: TaskStep) -> TaskPhase {
         let has = |kind| condition::is_true(&self.status.conditions, kind);
-        match step {
-            TaskStep::Settle | TaskStep::Cordon if has(LABELS_TRANSFERRED) => {
-                TaskPhase::LabelsTransferred
-            }
-            TaskStep::Settle | TaskStep::Cordon if !has(NEW_NODE_READY) => TaskPhase::Locked,
-            TaskStep::Provision | TaskStep::Join | TaskStep::Transfer if has(OLD_DELETED) => {
-                TaskPhase::OldDeleted
-            }
-            step => phase_of(step),
+        let leads_to_drain = matches!(step, TaskStep::Settle | TaskStep::Cordon);
+        let brings_machine = matches!(
+            step,
+            TaskStep::Provision | TaskStep::Join | TaskStep::Transfer
+        );
+        if leads_to_drain && has(LABELS_TRANSFERRED) {
+            TaskPhase::LabelsTransferred
+        } else if leads_to_drain && !has(NEW_NODE_READY) {
+            TaskPhase::Locked
+        } else if brings_machine && has(OLD_DELETED) {
+            TaskPhase::OldDeleted
+        } else {
+            phase_of(step)
         }
     }
 

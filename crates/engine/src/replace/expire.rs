@@ -19,18 +19,11 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         TaskStep::Provision if has_no_room(draft) => {
             park::park(draft, park::NO_CAPACITY, waited_for);
         }
-        TaskStep::Lock
-        | TaskStep::Provision
-        | TaskStep::Join
-        | TaskStep::Transfer
-        | TaskStep::Cordon => {
-            let message = format!(
-                "{} is past its deadline, waiting for {waited_for}",
-                word(step)
-            );
-            let record = gave_up(draft, reason(step), message);
-            draft.begin_undo(record);
-        }
+        TaskStep::Lock => end(draft, "the lock", "LockTimedOut", &waited_for),
+        TaskStep::Provision => end(draft, "the replacement", "ProvisionTimedOut", &waited_for),
+        TaskStep::Join => end(draft, "the join", "JoinTimedOut", &waited_for),
+        TaskStep::Transfer => end(draft, "the label transfer", "TransferTimedOut", &waited_for),
+        TaskStep::Cordon => end(draft, "the cordon", "CordonTimedOut", &waited_for),
         TaskStep::Settle | TaskStep::Recover => {
             let message = format!("past the deadline, waiting for {waited_for}");
             park::park(draft, "ImportantPodsUnstable", message);
@@ -50,22 +43,9 @@ fn has_no_room(draft: &Draft<'_>) -> bool {
     record.is_some_and(|record| record.no_room.is_some()) && !order::is_old_gone(draft)
 }
 
-fn word(step: TaskStep) -> &'static str {
-    match step {
-        TaskStep::Lock => "the lock",
-        TaskStep::Provision => "the replacement",
-        TaskStep::Join => "the join",
-        TaskStep::Transfer => "the label transfer",
-        _ => "the cordon",
-    }
-}
-
-fn reason(step: TaskStep) -> &'static str {
-    match step {
-        TaskStep::Lock => "LockTimedOut",
-        TaskStep::Provision => "ProvisionTimedOut",
-        TaskStep::Join => "JoinTimedOut",
-        TaskStep::Transfer => "TransferTimedOut",
-        _ => "CordonTimedOut",
-    }
+/// Ends the attempt.
+fn end(draft: &mut Draft<'_>, what: &str, reason: &str, waited_for: &str) {
+    let message = format!("{what} is past its deadline, waiting for {waited_for}");
+    let record = gave_up(draft, reason, &message);
+    draft.begin_undo(record);
 }

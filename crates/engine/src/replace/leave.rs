@@ -164,7 +164,7 @@ pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
     match options.on_deadline() {
         OnDeadline::Park => park::park(draft, "DrainTimedOut", message),
         OnDeadline::Fail => {
-            let record = gave_up(draft, "DrainTimedOut", message);
+            let record = gave_up(draft, "DrainTimedOut", &message);
             draft.begin_undo(record);
         }
         OnDeadline::Force => {

@@ -27,7 +27,7 @@ pub(super) fn park(draft: &mut Draft<'_>, reason: &'static str, message: String)
     let attempt = draft.status.attempt.unwrap_or(1);
     let counts = reason != NO_CAPACITY || draft.snapshot.run.last_round;
     if counts && attempt >= draft.attempt_limit() {
-        let record = gave_up(draft, reason, message);
+        let record = gave_up(draft, reason, &message);
         return draft.begin_undo(record);
     }
     draft.drop_effects();

@@ -13,12 +13,12 @@ use super::facts::{node_target, operation, own_node};
 use super::order;
 use crate::decision::Effect;
 use crate::drain;
-use crate::machine::{Machine, MachineState};
+use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
 use crate::view::NodeView;
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
-pub(super) fn gave_up(draft: &Draft<'_>, reason: &str, message: String) -> UndoRecord {
+pub(super) fn gave_up(draft: &Draft<'_>, reason: &str, message: &str) -> UndoRecord {
     let attempt = draft.status.attempt.unwrap_or(1);
     let limit = draft.attempt_limit();
     let (next, message) = if attempt < limit {
@@ -179,7 +179,7 @@ fn node_gone(draft: &mut Draft<'_>) {
 fn is_new_node(draft: &Draft<'_>, node: &NodeView) -> bool {
     let record = draft.status.new_machine.as_ref();
     let id = record.and_then(|machine| machine.provider_id.as_deref());
-    id.is_some() && node.provider_id.as_ref().map(|id| id.as_str()) == id
+    id.is_some() && node.provider_id.as_ref().map(ProviderId::as_str) == id
 }
 
 /// The new machine could not be emptied in time and stays as an ordinary member of its group.
