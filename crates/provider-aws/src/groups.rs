@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_autoscaling::Client;
 use aws_sdk_autoscaling::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_autoscaling::types::{
-    AutoScalingGroup, AutoScalingInstanceDetails, Filter, LaunchTemplateSpecification,
-    RetryStrategy, Tag,
+    AutoScalingGroup, AutoScalingInstanceDetails, Filter, InstanceCollection,
+    LaunchTemplateSpecification, RetryStrategy, Tag,
 };
 
 use crate::ec2::chain;
@@ -68,7 +68,7 @@ impl Groups<'_> {
                 let call = self.client.describe_auto_scaling_groups();
                 let call = call.set_auto_scaling_group_names(some(names));
                 let call = call.set_filters(some(filters)).set_next_token(next.clone());
-                async { call.send().await.map_err(failure) }
+                async { call.send().await.map_err(|error| failure(&error)) }
             };
             let name = "DescribeAutoScalingGroups";
             let page = self.pace.call(name, Kind::Read, call).await?;
@@ -90,7 +90,7 @@ impl Groups<'_> {
             let call = || {
                 let call = self.client.describe_auto_scaling_instances();
                 let call = call.set_instance_ids(Some(part.to_vec()));
-                async { call.send().await.map_err(failure) }
+                async { call.send().await.map_err(|error| failure(&error)) }
             };
             let name = "DescribeAutoScalingInstances";
             let page = self.pace.call(name, Kind::Read, call).await?;
@@ -128,11 +128,11 @@ impl Groups<'_> {
             let call = call
                 .availability_zones(zone)
                 .retry_strategy(RetryStrategy::None);
-            async { call.send().await.map_err(failure) }
+            async { call.send().await.map_err(|error| failure(&error)) }
         };
         let answer = self.pace.call("LaunchInstances", kind, call).await?;
         let ids = answer.instances().iter();
-        let id = ids.flat_map(|part| part.instance_ids()).next();
+        let id = ids.flat_map(InstanceCollection::instance_ids).next();
         if let Some(id) = id {
             return Ok(id.clone());
         }
@@ -153,7 +153,7 @@ impl Groups<'_> {
         let call = || {
             let call = self.client.attach_instances();
             let call = call.auto_scaling_group_name(group).instance_ids(id);
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         self.pace.call("AttachInstances", Kind::Once, call).await
     }
@@ -163,7 +163,7 @@ impl Groups<'_> {
         let call = || {
             let call = self.client.terminate_instance_in_auto_scaling_group();
             let call = call.instance_id(id).should_decrement_desired_capacity(true);
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "TerminateInstanceInAutoScalingGroup";
         self.pace.call(name, Kind::Once, call).await
@@ -180,7 +180,7 @@ impl Groups<'_> {
             let call = self.client.set_instance_protection();
             let call = call.auto_scaling_group_name(group).instance_ids(id);
             let call = call.protected_from_scale_in(protected);
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "SetInstanceProtection";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -193,7 +193,7 @@ impl Groups<'_> {
             let call = call
                 .auto_scaling_group_name(group)
                 .max_size(i32::try_from(max).unwrap_or(i32::MAX));
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "UpdateAutoScalingGroup";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -226,7 +226,7 @@ impl Groups<'_> {
             } else {
                 call.launch_template(spec.clone())
             };
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "UpdateAutoScalingGroup";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -239,7 +239,7 @@ impl Groups<'_> {
             let call = call
                 .auto_scaling_group_name(group)
                 .scaling_processes(process);
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "SuspendProcesses";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -252,7 +252,7 @@ impl Groups<'_> {
             let call = call
                 .auto_scaling_group_name(group)
                 .scaling_processes(process);
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "ResumeProcesses";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -263,7 +263,7 @@ impl Groups<'_> {
         let tag = tag_of(group, key).value(value).build();
         let call = || {
             let call = self.client.create_or_update_tags().tags(tag.clone());
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         let name = "CreateOrUpdateTags";
         self.pace.call(name, Kind::Repeatable, call).await
@@ -274,7 +274,7 @@ impl Groups<'_> {
         let tag = tag_of(group, key).build();
         let call = || {
             let call = self.client.delete_tags().tags(tag.clone());
-            async { call.send().await.map(drop).map_err(failure) }
+            async { call.send().await.map(drop).map_err(|error| failure(&error)) }
         };
         self.pace.call("DeleteTags", Kind::Repeatable, call).await
     }
@@ -297,7 +297,7 @@ fn some<T: Clone>(values: &[T]) -> Option<Vec<T>> {
     (!values.is_empty()).then(|| values.to_vec())
 }
 
-fn failure<E, R>(error: SdkError<E, R>) -> Failure
+fn failure<E, R>(error: &SdkError<E, R>) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     R: std::fmt::Debug + 'static,
@@ -307,7 +307,7 @@ where
         Some(Failure::answered(code, error.message().unwrap_or_default()))
     });
     // Credentials that cannot be had are not a lost answer: a person must act.
-    let text = chain(&error);
+    let text = chain(error);
     match told {
         Some(told) => told,
         None if text.contains("credentials") => Failure::answered("AuthFailure", text),

@@ -196,7 +196,14 @@ impl Aws {
                     message: failure.to_string(),
                 };
             }
-            _ => return failure.about(&format!("a machine in group {}", group.id)),
+            Meaning::Throttled
+            | Meaning::Away
+            | Meaning::Unknown
+            | Meaning::Denied
+            | Meaning::OtherWords
+            | Meaning::NotServed => {
+                return failure.about(&format!("a machine in group {}", group.id));
+            }
         }
         let _gate = self.region.gate.lock().await;
         let id = GroupId(group.id.clone());

@@ -81,7 +81,12 @@ impl Pace {
             let again = match meaning {
                 Meaning::Throttled => true,
                 Meaning::Away => kind != Kind::Once,
-                _ => false,
+                Meaning::Full
+                | Meaning::Unknown
+                | Meaning::Denied
+                | Meaning::OtherWords
+                | Meaning::NotServed
+                | Meaning::Refused => false,
             };
             if !again || Instant::now() + wait > deadline {
                 return Err(failure);
@@ -181,7 +186,7 @@ mod tests {
         for (kind, expected) in [(Kind::Repeatable, 2), (Kind::Once, 1)] {
             let pace = pace();
             let tries = AtomicU32::new(0);
-            let _ = pace
+            let result = pace
                 .call("test", kind, || async {
                     match tries.fetch_add(1, Ordering::Relaxed) {
                         0 => Err(Failure::lost("closed")),
@@ -189,6 +194,7 @@ mod tests {
                     }
                 })
                 .await;
+            assert_eq!(result.is_ok(), kind == Kind::Repeatable);
             assert_eq!(tries.load(Ordering::Relaxed), expected, "{kind:?}");
         }
     }

@@ -1,6 +1,11 @@
 //! The provider against the embedded cloud's AWS services on loopback: the contract, in both ways of
 //! launching, and what this provider promises beyond it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "the steps of the tests are functions, which the lint does not take for tests"
+)]
+
 #[path = "embedded/behaviour.rs"]
 mod behaviour;
 #[path = "embedded/stage.rs"]

@@ -1,6 +1,11 @@
 //! Credentials and endpoints come from the environment alone. A process cannot change its own
 //! environment safely, so this test starts itself again with another one.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "the steps of the tests are functions, which the lint does not take for tests"
+)]
+
 use std::process::{Command, Output};
 use std::time::Duration;
 

@@ -3,6 +3,12 @@
 //!
 //! Needs `testbed/moto/install.sh`. Run by `.ci/run` with `--include-ignored`.
 
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "the steps of the tests are functions, which the lint does not take for tests"
+)]
+
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

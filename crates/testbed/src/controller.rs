@@ -10,9 +10,19 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// Where the controller's cloud is.
+#[derive(Clone, Debug)]
+pub enum CloudAt {
+    /// The embedded one, in its own words.
+    Embedded(SocketAddr),
+    /// Services of Amazon Web Services, by the environment and nothing else.
+    Aws(SocketAddr),
+}
+
 /// The controller's process, as often as it is started.
 pub struct Controller {
     binary: PathBuf,
+    variables: Vec<(&'static str, String)>,
     kubeconfig: PathBuf,
     folder: PathBuf,
     starts: usize,
@@ -22,17 +32,31 @@ pub struct Controller {
 impl Controller {
     /// Builds the binary, if it is not fresh, and writes its configuration into `folder`. None runs
     /// yet.
-    pub fn prepare(kubeconfig: &Path, folder: &Path, cloud: SocketAddr) -> Result<Self> {
-        let binary = build()?;
+    pub fn prepare(kubeconfig: &Path, folder: &Path, cloud: &CloudAt) -> Result<Self> {
+        let (binary, providers, variables) = match cloud {
+            CloudAt::Embedded(address) => {
+                let providers =
+                    format!("providers: {{ embedded: {{ endpoint: \"{address}\" }} }}\n");
+                (build(&[])?, providers, Vec::new())
+            }
+            CloudAt::Aws(address) => {
+                let variables = vec![
+                    ("AWS_ENDPOINT_URL", format!("http://{address}")),
+                    ("AWS_ACCESS_KEY_ID", "shipshape".to_owned()),
+                    ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
+                ];
+                (build(&["--features", "aws"])?, String::new(), variables)
+            }
+        };
         // Short terms, so that the next process takes over in about two seconds.
         let config = format!(
             "leaderElection: {{ leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 300ms }}\n\
-             settings: {{ machinePoll: 300ms }}\n\
-             providers: {{ embedded: {{ endpoint: \"{cloud}\" }} }}\n"
+             settings: {{ machinePoll: 300ms }}\n{providers}"
         );
         fs::write(folder.join("controller.yaml"), config)?;
         Ok(Self {
             binary,
+            variables,
             kubeconfig: kubeconfig.to_path_buf(),
             folder: folder.to_path_buf(),
             starts: 0,
@@ -50,6 +74,7 @@ impl Controller {
             .arg(&self.kubeconfig)
             .arg("--config")
             .arg(self.folder.join("controller.yaml"))
+            .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -97,7 +122,7 @@ impl Drop for Controller {
 }
 
 /// The binary beside the one that runs now, built by the same cargo.
-fn build() -> Result<PathBuf> {
+fn build(features: &[&str]) -> Result<PathBuf> {
     let status = Command::new(env!("CARGO"))
         .args([
             "build",
@@ -107,6 +132,7 @@ fn build() -> Result<PathBuf> {
             "--bin",
             "shipshape",
         ])
+        .args(features)
         .status()
         .context("starting cargo")?;
     if !status.success() {

@@ -22,7 +22,7 @@ use shipshape_engine::machine::MachineState;
 use shipshape_scenarios::{Scenario, Stage};
 use shipshape_simulator::cloud::wire;
 use shipshape_simulator::seed::Seed;
-use shipshape_testbed::controller::Controller;
+use shipshape_testbed::controller::{CloudAt, Controller};
 use shipshape_testbed::{RealWorld, auditor, stories};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
@@ -46,7 +46,9 @@ async fn a_controller_killed_ten_times_replaces_every_node_once() {
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(wire::serve(cloud.handle("remote"), listener));
     let plane = world.plane();
-    let mut controller = Controller::prepare(plane.kubeconfig(), plane.folder(), address).unwrap();
+    let cloud_at = CloudAt::Embedded(address);
+    let mut controller =
+        Controller::prepare(plane.kubeconfig(), plane.folder(), &cloud_at).unwrap();
     let client = world.stage().client("test");
     begin(&client).await;
 

@@ -5,6 +5,8 @@
 
 mod members;
 
+pub(super) use members::Loose;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 

@@ -3,15 +3,13 @@
 //! Owns the actions' names, parameters and answers. Must not change the model but through its own
 //! functions.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use shipshape_engine::machine::{GroupId, ImageId, Machine, MachineId, MachineState, Token};
 
 use super::form::Form;
 use super::xml::{element, list, text};
 use super::{Answer, Fault, Services};
-use crate::cloud::model::{GroupRecord, TemplateVersion};
+use crate::cloud::model::{GroupRecord, Loose, TemplateVersion};
 use crate::cloud::provider::Call;
 use crate::cloud::{CloudHandle, State};
 
@@ -308,8 +306,13 @@ fn run_once(state: &mut State, form: &Form, now: Timestamp) -> Result<MachineId,
         .and_then(|subnet| subnet.strip_prefix(SUBNET))
         .or_else(|| form.get("Placement.AvailabilityZone"))
         .ok_or_else(|| Fault::said("MissingParameter", "no subnet and no zone"))?;
-    let tags: BTreeMap<String, String> = form.tags("TagSpecification.1.Tag");
-    let id = state.model.run_loose(&home, image, zone, tags, now)?;
+    let loose = Loose {
+        home: &home,
+        image,
+        zone,
+        tags: form.tags("TagSpecification.1.Tag"),
+    };
+    let id = state.model.run_loose(loose, now)?;
     if !token.is_empty() {
         state
             .model

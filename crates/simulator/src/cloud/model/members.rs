@@ -10,21 +10,30 @@ use shipshape_provider::{Error, Result};
 
 use super::{Model, unknown};
 
+/// A machine that is asked for outside of any group.
+pub(in crate::cloud) struct Loose<'a> {
+    /// The group whose template it is made from.
+    pub(in crate::cloud) home: &'a GroupId,
+    /// The image of the template's version.
+    pub(in crate::cloud) image: ImageId,
+    /// The zone.
+    pub(in crate::cloud) zone: &'a str,
+    /// Tags from the start.
+    pub(in crate::cloud) tags: BTreeMap<String, String>,
+}
+
 impl Model {
     /// Makes a machine from a group's template that belongs to no group yet.
     pub(in crate::cloud) fn run_loose(
         &mut self,
-        home: &GroupId,
-        image: ImageId,
-        zone: &str,
-        tags: BTreeMap<String, String>,
+        loose: Loose<'_>,
         now: Timestamp,
     ) -> Result<MachineId> {
-        let id = self.launch(home, zone, now)?;
+        let id = self.launch(loose.home, loose.zone, now)?;
         if let Some(record) = self.machines.get_mut(&id) {
             record.machine.group = None;
-            record.machine.image = image;
-            record.machine.tags = tags;
+            record.machine.image = loose.image;
+            record.machine.tags = loose.tags;
             record.history = vec![(now, record.machine.clone())];
         }
         Ok(id)
