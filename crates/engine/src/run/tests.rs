@@ -459,3 +459,13 @@ fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
     assert_eq!(failed.status.current_iteration, Some(0));
     assert!(failed.status.pause_reason.unwrap().contains("canary"));
 }
+
+#[test]
+fn a_run_that_is_not_the_last_of_its_cloud_leaves_the_groups_held() {
+    let mut snapshot = planned();
+    snapshot.others = 1;
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(1);
+    let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), Vec::<&str>::new());
+    assert!(is_over(&decision.status));
+}

@@ -3,6 +3,7 @@
 //! Owns groups, machines and tokens. Must not wait, log or talk: `Cloud` does. Nothing here is
 //! async, so that each call is one step that no other call can split.
 
+mod heal;
 mod members;
 
 pub(super) use members::Loose;
@@ -373,63 +374,6 @@ impl Model {
             .iter()
             .filter_map(|group| self.heal(group, now))
             .collect()
-    }
-
-    fn live(&self, group: &GroupId) -> Vec<&MachineRecord> {
-        let of_group = |record: &&MachineRecord| record.machine.group.as_ref() == Some(group);
-        self.machines
-            .values()
-            .filter(of_group)
-            .filter(|record| record.is_live())
-            .collect()
-    }
-
-    /// Brings a group one machine closer to its desired size, when its time has come.
-    fn heal(
-        &mut self,
-        group: &GroupId,
-        now: Timestamp,
-    ) -> Option<(&'static str, Result<MachineId>)> {
-        let live = u32::try_from(self.live(group).len()).unwrap_or(u32::MAX);
-        let wait = self.settings.heal;
-        let record = self.groups.get_mut(group)?;
-        if live == record.desired {
-            record.heal_at = None;
-            return None;
-        }
-        let due = *record.heal_at.get_or_insert_with(|| later(now, wait));
-        if due > now {
-            return None;
-        }
-        record.heal_at = Some(later(now, wait));
-        if live < record.desired {
-            let zone = self.emptiest_zone(group)?;
-            return Some(("launch", self.launch(group, &zone, now)));
-        }
-        let oldest = self
-            .live(group)
-            .into_iter()
-            .filter(|record| !record.machine.protected)
-            .min_by_key(|record| (record.created, record.machine.id.clone()));
-        let id = oldest?.machine.id.clone();
-        self.end(&id, now);
-        Some(("scaleIn", Ok(id)))
-    }
-
-    fn emptiest_zone(&self, group: &GroupId) -> Option<String> {
-        let zones = &self.groups.get(group)?.spec.zones;
-        let count = |zone: &String| {
-            self.live(group)
-                .iter()
-                .filter(|record| &record.machine.zone == zone)
-                .count()
-        };
-        let open = |zone: &&String| !self.settings.full_zones.contains(*zone);
-        let chosen = zones
-            .iter()
-            .filter(open)
-            .min_by_key(|zone| (count(zone), (*zone).clone()));
-        chosen.or(zones.first()).cloned()
     }
 }
 

@@ -132,7 +132,7 @@ impl FaultStage for Faulty {
 
     fn fill_zones(&self, full: bool) {
         let zones = ["a", "b", "c"].map(str::to_owned);
-        let zones = full.then(|| zones.into()).unwrap_or_default();
+        let zones = if full { zones.into() } else { BTreeSet::new() };
         self.cloud.adjust(|settings| settings.full_zones = zones);
     }
 
