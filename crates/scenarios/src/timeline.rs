@@ -224,8 +224,10 @@ fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
     let _infallible = writeln!(svg, "{line}");
 }
 
+/// Text for an SVG file, which may hold neither markup nor control characters.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
+    text.replace(char::is_control, "\u{fffd}")
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
@@ -271,6 +273,15 @@ mod tests {
         assert_eq!(svg.matches("<title>").count(), 2);
         assert!(svg.contains("a&lt;b: Join for 50 s"), "{svg}");
         assert!(svg.contains("a&lt;b: Drain for 30 s"), "{svg}");
+    }
+
+    #[test]
+    fn a_strange_title_leaves_the_picture_a_picture() {
+        let svg = Timeline::new(Timestamp::UNIX_EPOCH).svg("a<b>&\u{1}\n\"é漢");
+        assert!(
+            svg.contains(">a&lt;b&gt;&amp;\u{fffd}\u{fffd}\"é漢</text>"),
+            "{svg}"
+        );
     }
 
     #[test]

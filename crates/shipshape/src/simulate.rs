@@ -14,8 +14,8 @@ use crate::output::say;
 pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(&options.scenario)?;
     let seeds = match options.seeds {
-        Some(seeds) => seeds.from..seeds.to,
-        None => options.seed..options.seed + 1,
+        Some(seeds) => seeds.from..=seeds.to - 1,
+        None => options.seed..=options.seed,
     };
     let mut is_as_expected = true;
     for seed in seeds {
