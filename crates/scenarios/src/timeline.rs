@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use shipshape_api::{NodePatchTask, NodePatchTaskStatus, TaskStep};
 
-const LEFT: f64 = 190.0;
+const LEFT: f64 = 210.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 64.0;
 const ROW: f64 = 22.0;
@@ -70,7 +70,7 @@ impl Timeline {
         self.draw_legend(&mut svg);
         self.draw_axis(&mut svg, height);
         for (index, ((zone, node), marks)) in self.rows.iter().enumerate() {
-            self.draw_row(&mut svg, index, &format!("{zone}  {node}"), marks);
+            self.draw_row(&mut svg, index, &format!("zone {zone}: {node}"), marks);
         }
         svg.push_str("</svg>\n");
         svg
@@ -138,6 +138,7 @@ impl Timeline {
         );
         for (position, mark) in marks.iter().enumerate() {
             if mark.step.is_final() {
+                self.draw_end(svg, y, label, *mark);
                 continue;
             }
             let until = marks.get(position + 1).map_or(self.end, |next| next.at);
@@ -158,6 +159,22 @@ impl Timeline {
         }
     }
 
+    /// A dot where a task ended, well or not.
+    fn draw_end(&self, svg: &mut String, y: f64, label: &str, mark: Mark) {
+        put(
+            svg,
+            format_args!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"6\" fill=\"{}\">\
+                 <title>{}: {:?}</title></circle>",
+                self.x(self.seconds(mark.at)),
+                y + 10.0,
+                colour(mark.step),
+                escaped(label),
+                mark.step
+            ),
+        );
+    }
+
     fn seconds(&self, at: Timestamp) -> f64 {
         at.duration_since(self.start).as_secs_f64()
     }
@@ -167,7 +184,7 @@ impl Timeline {
     }
 }
 
-const STEPS: [TaskStep; 15] = [
+const STEPS: [TaskStep; 16] = [
     TaskStep::Lock,
     TaskStep::Provision,
     TaskStep::Join,
@@ -182,6 +199,7 @@ const STEPS: [TaskStep; 15] = [
     TaskStep::Backoff,
     TaskStep::Parked,
     TaskStep::Release,
+    TaskStep::Done,
     TaskStep::Failed,
 ];
 
@@ -270,7 +288,8 @@ mod tests {
         timeline.saw(&task("a<b", TaskStep::Drain), second(60));
         timeline.saw(&task("a<b", TaskStep::Done), second(90));
         let svg = timeline.svg("roll");
-        assert_eq!(svg.matches("<title>").count(), 2);
+        assert_eq!(svg.matches("</rect>").count(), 2);
+        assert!(svg.contains("a&lt;b: Done"), "how it ended: {svg}");
         assert!(svg.contains("a&lt;b: Join for 50 s"), "{svg}");
         assert!(svg.contains("a&lt;b: Drain for 30 s"), "{svg}");
     }

@@ -5,6 +5,7 @@
 
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ABORTED, COMPLETED};
+use shipshape_api::reasons::NO_CANDIDATES;
 
 use super::{Draft, has_finalizer, kept, some_of};
 use crate::condition::{self, Truth};
@@ -76,12 +77,15 @@ impl Draft<'_> {
 
     fn complete(&mut self) {
         let (failed, succeeded) = (self.snapshot.failed, self.snapshot.succeeded);
+        let total = usize::try_from(self.decision.status.total.unwrap_or(0)).unwrap_or(0);
+        if total == 0 {
+            return self.complete_without_nodes();
+        }
         let reason = if failed == 0 {
             "AllPartitionsDone"
         } else {
             "SomeNodesFailed"
         };
-        let total = usize::try_from(self.decision.status.total.unwrap_or(0)).unwrap_or(0);
         let left = total.saturating_sub(succeeded + failed);
         self.decision.status.left = Some(super::number(left)).filter(|count| *count > 0);
         let message = match left {
@@ -97,6 +101,15 @@ impl Draft<'_> {
         });
         self.decision.status.last_round = None;
         self.claim(COMPLETED, Truth::True, reason, message);
+    }
+
+    /// Nobody asks for nothing: a selector is likely wrong, and somebody should look.
+    fn complete_without_nodes(&mut self) {
+        let message = "no node matches the selectors of the run; nothing was replaced";
+        self.decision
+            .notices
+            .push(Notice::warning(NO_CANDIDATES, message.to_owned()));
+        self.claim(COMPLETED, Truth::True, NO_CANDIDATES, message.to_owned());
     }
 
     fn abort(&mut self) {

@@ -1,5 +1,6 @@
 //! Tables for the run: plan first, then slots and tasks, then the next partition, then the end.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use shipshape_api::node_patch_run::NodePatchRunSpec;
 use shipshape_api::{NodePatchRun, ProviderRef};
 
@@ -468,4 +469,26 @@ fn a_run_that_is_not_the_last_of_its_cloud_leaves_the_groups_held() {
     let decision = look(&snapshot);
     assert_eq!(names_of(&decision), Vec::<&str>::new());
     assert!(is_over(&decision.status));
+}
+
+#[test]
+fn a_run_whose_selectors_match_no_node_says_so_when_it_completes() {
+    let mut snapshot = snapshot();
+    snapshot.run.spec.node_selector = Some(LabelSelector {
+        match_labels: Some([("no".to_owned(), "such".to_owned())].into()),
+        ..LabelSelector::default()
+    });
+    let mut notices = Vec::new();
+    for _ in 0..5 {
+        let decision = look(&snapshot);
+        notices.extend(decision.notices);
+        snapshot.run.status = Some(decision.status);
+        snapshot.nodes = Observed::NotAsked;
+    }
+    let conditions = snapshot.run.status.unwrap().conditions;
+    let completed = conditions.iter().find(|one| one.type_ == "Completed");
+    assert_eq!(completed.unwrap().status, "True");
+    assert_eq!(completed.unwrap().reason, "NoCandidates");
+    let told = notices.iter().filter(|one| one.reason == "NoCandidates");
+    assert_eq!(told.count(), 1, "{notices:?}");
 }

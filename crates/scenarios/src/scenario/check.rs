@@ -45,6 +45,14 @@ fn check_world(scenario: &Scenario) -> Result<(), String> {
     if world.zones.is_empty() {
         return Err("world.zones is empty; name at least one zone".to_owned());
     }
+    for (index, zone) in world.zones.iter().enumerate() {
+        if !is_zone(zone) {
+            return Err(format!(
+                "world.zones[{index}] is {zone:?}; a zone is up to 63 letters, digits, '-', '_' or '.', \
+                 with a letter or digit at both ends"
+            ));
+        }
+    }
     if world.lost_cloud_answers > 100 {
         return Err(format!(
             "world.lostCloudAnswers is {}; it is a percentage, from 0 to 100",
@@ -70,6 +78,17 @@ fn check_world(scenario: &Scenario) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a node can carry the zone as a label.
+fn is_zone(zone: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric();
+    zone.len() <= 63
+        && zone.starts_with(is_plain)
+        && zone.ends_with(is_plain)
+        && zone
+            .chars()
+            .all(|letter| is_plain(letter) || matches!(letter, '-' | '_' | '.'))
 }
 
 fn check_events(scenario: &Scenario) -> Result<(), String> {
@@ -99,7 +118,7 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
 
 fn check_time(field: &str, time: SignedDuration) -> Result<(), String> {
     if time.is_negative() {
-        return Err(format!("{field} is {time:#}; a time cannot be negative"));
+        return Err(format!("{field} is {time}; a time cannot be negative"));
     }
     if time > TIME_MAX {
         return Err(format!(

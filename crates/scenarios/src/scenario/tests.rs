@@ -74,6 +74,16 @@ fn a_wrong_value_is_named_with_its_line() {
 fn what_yaml_cannot_see_is_checked_too() {
     let table = [
         ("nodes: 3", "nodes: 0", "world.nodes"),
+        (
+            "nodes: 3",
+            "nodes: 3\n  zones: [a, \"b<c\"]",
+            "world.zones[1] is \"b<c\"",
+        ),
+        (
+            "nodes: 3",
+            "nodes: 3\n  zones: [\"\"]",
+            "world.zones[0] is \"\"",
+        ),
         ("nodes: 3", "nodes: 20001", "world.nodes is 20001; at most"),
         (
             "replicas: 6",

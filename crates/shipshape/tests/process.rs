@@ -1,4 +1,4 @@
-//! The demo as a process: how it ends when somebody asks it to.
+//! The binary as a process: how the demo ends when somebody asks it to, and the ends of a range.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
 use std::process::Stdio;
@@ -52,4 +52,32 @@ async fn a_terminated_demo_ends_with_a_word() {
     let (code, words) = asked_to_end("TERM", &[]).await;
     assert_eq!(code, Some(143), "{words}");
     assert!(words.contains("the cluster is gone"), "{words}");
+}
+
+#[tokio::test]
+async fn the_highest_seed_is_played_and_a_full_disk_is_named() {
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/unsupported-provider.yaml"
+    );
+    let simulate = |stdout: Stdio| {
+        let seed = u64::MAX.to_string();
+        Command::new(env!("CARGO_BIN_EXE_shipshape"))
+            .args(["simulate", scenario, "--seed", &seed])
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+    };
+    let played = simulate(Stdio::piped()).await.unwrap();
+    assert_eq!(played.status.code(), Some(0), "{played:?}");
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let refused = simulate(full.into()).await.unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(words.contains("No space left on device"), "{words}");
 }
