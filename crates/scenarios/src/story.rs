@@ -65,7 +65,7 @@ pub enum StoryError {
 
 impl StoryError {
     /// Says where in the scenario the object stands.
-    fn at(mut self, place: String) -> Self {
+    fn at(mut self, place: &str) -> Self {
         if let Self::Refused { what, .. } | Self::Unreadable { what, .. } = &mut self {
             *what = format!("{place}, {what}");
         }
@@ -113,7 +113,7 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
     for (index, intent) in scenario.intents.iter().enumerate() {
         create(&stage.client("story"), intent)
             .await
-            .map_err(|error| error.at(format!("intents[{index}]")))?;
+            .map_err(|error| error.at(&format!("intents[{index}]")))?;
     }
     let limit = start
         .checked_add(scenario.expect.within)

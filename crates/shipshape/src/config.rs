@@ -55,13 +55,6 @@ pub(crate) struct Providers {
 /// What may be done to groups of Amazon Web Services, and how fast.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[cfg_attr(
-    not(feature = "aws"),
-    expect(
-        dead_code,
-        reason = "a file for one build must be readable by the other"
-    )
-)]
 pub(crate) struct Aws {
     /// Whether the maximum of a group may be raised for a replacement.
     pub(crate) raise_max: bool,

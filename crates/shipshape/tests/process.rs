@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 /// Far longer than an end takes, far shorter than the roll.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Starts a roll that takes many minutes, asks it to end while it is under way, and gives the code
 /// and the last words.

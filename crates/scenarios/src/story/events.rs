@@ -32,7 +32,7 @@ pub(super) async fn play(
             stage.clock.sleep_until(at).await;
         }
         let scene = Scene { stage, observer };
-        let placed = |error: StoryError| error.at(format!("events[{index}]"));
+        let placed = |error: StoryError| error.at(&format!("events[{index}]"));
         match &event.action {
             Action::CrashOperator { down } => {
                 operator_process.crash();

@@ -13,13 +13,13 @@ use crate::scenario::{Action, Scenario};
 
 /// Every run that the scenario creates, at the start or on the way.
 pub(super) fn asked_for(scenario: &Scenario) -> impl Iterator<Item = NodePatchRun> {
-    let created = scenario
-        .events
-        .iter()
-        .filter_map(|event| match &event.action {
-            Action::Create(manifest) => Some(manifest),
-            _ => None,
-        });
+    let created = scenario.events.iter().filter_map(|event| {
+        if let Action::Create(manifest) = &event.action {
+            Some(manifest)
+        } else {
+            None
+        }
+    });
     scenario
         .intents
         .iter()
