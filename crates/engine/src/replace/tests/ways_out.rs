@@ -471,7 +471,15 @@ fn terminate_first_empties_and_removes_the_old_machine_before_the_new_one_is_ask
             TaskStep::Join => world.new_node = Observed::Present(node("new")),
             TaskStep::Release => world.lock = Observed::Absent,
             TaskStep::Done => break,
-            _ => {}
+            TaskStep::Lock
+            | TaskStep::Transfer
+            | TaskStep::Settle
+            | TaskStep::Drain
+            | TaskStep::Recover
+            | TaskStep::Undo
+            | TaskStep::Backoff
+            | TaskStep::Parked
+            | TaskStep::Failed => {}
         }
         world = next(&world, start());
     }
@@ -561,16 +569,11 @@ fn a_failed_task_is_tried_again_when_a_person_asks() {
     let mut world = next(&world, start());
     world.run.call_off = None;
     assert_eq!(step_of(&world), TaskStep::Failed);
-    let note = |value: &str| {
-        Some(
-            [(
-                shipshape_api::names::ANNOTATION_RETRY.to_owned(),
-                value.to_owned(),
-            )]
-            .into(),
-        )
-    };
-    world.task.metadata.annotations = note("1");
+    let wish = (
+        shipshape_api::names::ANNOTATION_RETRY.to_owned(),
+        "1".to_owned(),
+    );
+    world.task.metadata.annotations = Some([wish].into());
     assert_eq!(effects(&look(&world)), ["EnsureFinalizer"]);
     world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
     let again = next(&world, start());
