@@ -52,6 +52,8 @@ stories! {
     gates: "gates.yaml",
     important_pods: "important-pods.yaml",
     lost_cloud_answers: "lost-cloud-answers.yaml",
+    node_deleted: "node-deleted.yaml",
+    node_opened: "node-opened.yaml",
     one_per_zone: "one-per-zone.yaml",
     operator_crash: "operator-crash.yaml",
     parked: "parked.yaml",
