@@ -32,6 +32,10 @@ pub const ANNOTATION_CORDONED_BY: &str = "shipshape.dev/cordoned-by";
 pub const ANNOTATION_RETRY: &str = "shipshape.dev/retry";
 /// Annotation on a run: that many failures are known and do not pause the run any more.
 pub const ANNOTATION_ACKNOWLEDGED: &str = "shipshape.dev/acknowledged-failures";
+/// Annotation on a Deployment that is held at zero: its own replica count.
+pub const ANNOTATION_ORIGINAL_REPLICAS: &str = "shipshape.dev/original-replicas";
+/// Annotation on a Deployment that is held at zero: UID of the run that holds it.
+pub const ANNOTATION_HELD_BY: &str = "shipshape.dev/held-by";
 /// Taint on a node that a run is going to replace; its value is the run's UID and its effect
 /// PreferNoSchedule, so that a moved pod does not land on the next node in line.
 pub const TAINT_OUTDATED: &str = "shipshape.dev/outdated";

@@ -5,6 +5,7 @@
 
 pub mod backoff;
 pub mod clock;
+pub mod deployment;
 pub mod error;
 pub mod events;
 pub mod evict;

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Taint;
 use kube::Api;
 use kube::api::PostParams;
 use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef, names};
+use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::finalizer;
@@ -95,9 +96,33 @@ async fn perform_one(
             context.locks.release(node, operation).await?;
             Ok(())
         }
+        Effect::HoldDeployment { .. } | Effect::ReleaseDeployment { .. } => {
+            scale_autoscaler(context, effect).await
+        }
         Effect::EnsureFinalizer(kept) => set_finalizer(context, kept, true).await,
         Effect::DropFinalizer(kept) => set_finalizer(context, kept, false).await,
     }
+}
+
+async fn scale_autoscaler(context: &Context, effect: &Effect) -> Result<(), PassError> {
+    let client = context.client.clone();
+    if let Effect::HoldDeployment {
+        namespace,
+        name,
+        original,
+        holder,
+    } = effect
+    {
+        deployment::hold(client, (namespace, name), *original, holder).await?;
+    } else if let Effect::ReleaseDeployment {
+        namespace,
+        name,
+        replicas,
+    } = effect
+    {
+        deployment::release(client, (namespace, name), *replicas).await?;
+    }
+    Ok(())
 }
 
 async fn grant_slots(

@@ -117,6 +117,26 @@ pub enum Effect {
         /// The operation that holds it.
         operation: String,
     },
+    /// Saves a Deployment's replica count on it and scales it to zero, in one write.
+    HoldDeployment {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// The count to save, unless one is saved already.
+        original: i32,
+        /// UID of the run that holds it.
+        holder: String,
+    },
+    /// Takes the marks of a hold off a Deployment, and gives it its count back.
+    ReleaseDeployment {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// The count, or `None` to leave what somebody has set meanwhile.
+        replicas: Option<i32>,
+    },
     /// Makes sure that the object stays until what it changed is put back.
     EnsureFinalizer(Kept),
     /// Lets the object go.
@@ -166,6 +186,8 @@ impl Effect {
             Self::DeleteNode(_) => "DeleteNode",
             Self::ReleaseSlot { .. } => "ReleaseSlot",
             Self::ReleaseLock { .. } => "ReleaseLock",
+            Self::HoldDeployment { .. } => "HoldDeployment",
+            Self::ReleaseDeployment { .. } => "ReleaseDeployment",
             Self::EnsureFinalizer(_) => "EnsureFinalizer",
             Self::DropFinalizer(_) => "DropFinalizer",
         }

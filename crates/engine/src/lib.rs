@@ -6,6 +6,7 @@
 //! them.
 
 pub mod admit;
+pub mod autoscaler;
 pub mod condition;
 pub mod decision;
 pub mod drain;

@@ -5,6 +5,7 @@
 //! scheduler to prefer others. Called on every change of the run, of one of its tasks or of the
 //! ledger.
 
+mod autoscaler;
 mod brake;
 mod ending;
 mod task;
@@ -76,7 +77,7 @@ impl Draft<'_> {
             self.make_plan();
         } else if self.decision.status.marked != Some(true) {
             self.mark();
-        } else {
+        } else if self.is_autoscaler_held() {
             self.proceed();
         }
     }

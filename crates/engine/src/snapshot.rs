@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask};
 
 use crate::admit::Waiting;
+use crate::autoscaler::DeploymentView;
 use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::ledger::Ledger;
@@ -40,6 +41,10 @@ pub struct RunSnapshot {
     pub abandoned: Vec<(String, String)>,
     /// Nodes that are not ready and that nobody works on, by name and zone.
     pub down: Vec<(String, String)>,
+    /// Deployments of the cluster autoscaler; asked for only while they are to be held or put back.
+    pub autoscalers: Observed<Vec<DeploymentView>>,
+    /// Deployments, by namespace and name, that other runs hold too.
+    pub shared_autoscalers: Vec<(String, String)>,
     /// Nodes of the plan that lack the mark of this run, a handful; asked for until all have it.
     pub unmarked: Vec<NodeTarget>,
     /// Nodes that carry the mark of this run, a handful; asked for once it is ending.

@@ -42,6 +42,7 @@ macro_rules! stories {
 }
 
 stories! {
+    autoscaler: "autoscaler.yaml",
     bare_pod: "bare-pod.yaml",
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",

@@ -21,6 +21,7 @@ use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView};
 
+use super::autoscalers;
 use crate::context::{
     Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
     marks_of, run_term,
@@ -76,6 +77,8 @@ pub(super) async fn observe(
             Some(ledger) => look.abandoned(ledger).await?,
             None => Vec::new(),
         },
+        autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
+        shared_autoscalers: autoscalers::shared(context, &run),
         down: match ledger.present() {
             Some(ledger) => look.down(ledger),
             None => Vec::new(),

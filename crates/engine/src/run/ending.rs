@@ -1,7 +1,7 @@
 //! The endings of a run: done, called off, deleted.
 //!
-//! Owns what is put back and in which order: tasks first, then the marks on nodes, then the groups,
-//! then the object itself. Every ending puts back the same things.
+//! Owns what is put back and in which order: tasks first, then the marks on nodes, then the
+//! autoscaler and the groups, then the object itself. Every ending puts back the same things.
 
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ABORTED, COMPLETED};
@@ -57,6 +57,9 @@ impl Draft<'_> {
             }
             self.wait("the marks on outdated nodes to be taken off".to_owned());
             self.decision.wake = Some(self.now);
+            return;
+        }
+        if !self.is_autoscaler_restored() {
             return;
         }
         // The last one out puts the groups back; they may be another run's too.

@@ -72,6 +72,8 @@ fn snapshot() -> RunSnapshot {
         last_failure: None,
         begun_within_hour: 0,
         abandoned: Vec::new(),
+        autoscalers: Observed::NotAsked,
+        shared_autoscalers: Vec::new(),
         down: Vec::new(),
         unmarked: Vec::new(),
         marked: Vec::new(),
@@ -491,4 +493,71 @@ fn a_run_whose_selectors_match_no_node_says_so_when_it_completes() {
     assert_eq!(completed.unwrap().reason, "NoCandidates");
     let told = notices.iter().filter(|one| one.reason == "NoCandidates");
     assert_eq!(told.count(), 1, "{notices:?}");
+}
+
+fn autoscaler(
+    replicas: i32,
+    saved: Option<i32>,
+) -> Observed<Vec<crate::autoscaler::DeploymentView>> {
+    Observed::Present(vec![crate::autoscaler::DeploymentView {
+        namespace: "kube-system".to_owned(),
+        name: "autoscaler".to_owned(),
+        replicas,
+        saved,
+        held_by: saved.map(|_| "run-uid".to_owned()),
+    }])
+}
+
+#[test]
+fn the_autoscaler_is_recorded_then_held_and_only_then_the_first_slot_is_granted() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        autoscalers: autoscaler(3, None),
+        ..planned()
+    };
+    snapshot.run.spec.autoscaler_control = Some(shipshape_api::node_patch_run::AutoscalerControl {
+        enabled: Some(true),
+        ..shipshape_api::node_patch_run::AutoscalerControl::default()
+    });
+    let recorded = look(&snapshot);
+    assert_eq!(recorded.effects, []);
+    snapshot.run.status = Some(recorded.status);
+    assert_eq!(names_of(&look(&snapshot)), ["HoldDeployment"]);
+    snapshot.autoscalers = autoscaler(0, Some(3));
+    let held = look(&snapshot);
+    assert_eq!(created(&held), ["a"]);
+    assert!(condition::is_true(&held.status.conditions, "Held"));
+    snapshot.run.status = Some(held.status);
+    snapshot.autoscalers = Observed::NotAsked;
+    assert_eq!(created(&look(&snapshot)), ["a"], "looked for once");
+}
+
+#[test]
+fn every_ending_gives_the_autoscaler_its_replicas_back() {
+    for is_deleted in [true, false] {
+        let mut snapshot = planned();
+        snapshot.run.status.as_mut().unwrap().autoscaler =
+            Some(shipshape_api::node_patch_run::AutoscalerRecord {
+                scaled_down: true,
+                targets: vec![shipshape_api::node_patch_run::AutoscalerTarget {
+                    namespace: "kube-system".to_owned(),
+                    name: "autoscaler".to_owned(),
+                    original_replicas: 3,
+                    last_scaled_at: None,
+                }],
+            });
+        if is_deleted {
+            snapshot.run.metadata.deletion_timestamp = Some(Time(now()));
+        } else {
+            snapshot.run.spec.abort = Some(true);
+        }
+        snapshot.autoscalers = autoscaler(0, Some(3));
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision), ["ReleaseDeployment"]);
+        snapshot.autoscalers = autoscaler(3, None);
+        let decision = look(&snapshot);
+        let record = decision.status.autoscaler.unwrap();
+        assert!(!record.scaled_down);
+    }
 }

@@ -3,6 +3,7 @@
 //! Owns the last look at the world, from outside: at the objects and at the cloud, not at any status.
 //! Called once, after the rest, when the story has ended.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::ListParams;
@@ -54,8 +55,24 @@ pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>
             found.push(("I11", text));
         }
     }
+    found.extend(held(stage).await?);
     found.extend(of_cloud(&stage.cloud.machines(), machines));
     Ok(found)
+}
+
+/// Deployments that are still held at zero.
+async fn held(stage: &Stage) -> Result<Vec<Leftover>, StoryError> {
+    let api: Api<Deployment> = Api::all(stage.client("story"));
+    let all = api
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of Deployments", source))?;
+    let held = all
+        .into_iter()
+        .filter(|one| one.annotations().contains_key(names::ANNOTATION_HELD_BY));
+    Ok(held
+        .map(|one| ("I9", format!("Deployment {} is still held", one.name_any())))
+        .collect())
 }
 
 fn of_cloud(all: &[Machine], at_first: usize) -> Vec<Leftover> {

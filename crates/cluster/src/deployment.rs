@@ -1,0 +1,85 @@
+//! Deployments of a cluster autoscaler: held at zero, and given their replicas back.
+//!
+//! Owns the two guarded writes. A count that is saved on the Deployment is never replaced, because
+//! the present one may already be a hold. Must not choose Deployments. Called by runs.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+
+use crate::error::{Result, call};
+use crate::patch::{self, Written};
+use shipshape_api::names::{ANNOTATION_HELD_BY, ANNOTATION_ORIGINAL_REPLICAS};
+
+/// Deployments asked for in one page; autoscalers are a handful.
+const PAGE: u32 = 100;
+
+/// All Deployments with these labels, in one namespace or in all.
+pub async fn find(
+    client: Client,
+    namespace: Option<&str>,
+    selector: &str,
+) -> Result<Vec<Deployment>> {
+    let api: Api<Deployment> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let mut params = ListParams::default().labels(selector).limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let page = call("list", "Deployments", api.list(&params)).await?;
+        found.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// Saves the count on the Deployment, unless one is saved, and scales it to zero, in one write.
+pub async fn hold(
+    client: Client,
+    place: (&str, &str),
+    original: i32,
+    holder: &str,
+) -> Result<Written> {
+    let api: Api<Deployment> = Api::namespaced(client, place.0);
+    let Some(live) = get(&api, place).await? else {
+        return Ok(Written::Unchanged);
+    };
+    let mut wanted = live.clone();
+    let notes = wanted.annotations_mut();
+    notes
+        .entry(ANNOTATION_ORIGINAL_REPLICAS.to_owned())
+        .or_insert_with(|| original.to_string());
+    notes.insert(ANNOTATION_HELD_BY.to_owned(), holder.to_owned());
+    if let Some(spec) = &mut wanted.spec {
+        spec.replicas = Some(0);
+    }
+    patch::write(&api, &live, &wanted).await
+}
+
+/// Takes the marks of a hold off, and sets the count if one is given.
+pub async fn release(
+    client: Client,
+    place: (&str, &str),
+    replicas: Option<i32>,
+) -> Result<Written> {
+    let api: Api<Deployment> = Api::namespaced(client, place.0);
+    let Some(live) = get(&api, place).await? else {
+        return Ok(Written::Unchanged);
+    };
+    let mut wanted = live.clone();
+    let notes = wanted.annotations_mut();
+    notes.remove(ANNOTATION_ORIGINAL_REPLICAS);
+    notes.remove(ANNOTATION_HELD_BY);
+    if let (Some(count), Some(spec)) = (replicas, &mut wanted.spec) {
+        spec.replicas = Some(count);
+    }
+    patch::write(&api, &live, &wanted).await
+}
+
+async fn get(api: &Api<Deployment>, place: (&str, &str)) -> Result<Option<Deployment>> {
+    let object = format!("Deployment {}/{}", place.0, place.1);
+    call("get", object, api.get_opt(place.1)).await
+}

@@ -1,0 +1,125 @@
+//! Observe: the Deployments of the cluster autoscaler, while a run holds them or gives them back.
+//!
+//! Owns when they are looked for, always live, and who else holds them. Must not change any.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt;
+use shipshape_api::NodePatchRun;
+use shipshape_api::names::{ANNOTATION_HELD_BY, ANNOTATION_ORIGINAL_REPLICAS};
+use shipshape_cluster::deployment;
+use shipshape_cluster::error::in_full;
+use shipshape_engine::autoscaler::DeploymentView;
+use shipshape_engine::run::is_over;
+use shipshape_engine::view::Observed;
+
+use crate::context::Context;
+
+/// Looks for them when the run is about to hold them, or has nothing left but to give them back.
+pub(super) async fn look(
+    context: &Context,
+    run: &NodePatchRun,
+    is_ending: bool,
+) -> Observed<Vec<DeploymentView>> {
+    let Some(control) = &run.spec.autoscaler_control else {
+        return Observed::NotAsked;
+    };
+    let status = run.status.clone().unwrap_or_default();
+    let is_held = status
+        .autoscaler
+        .as_ref()
+        .is_some_and(|record| record.scaled_down);
+    let is_starting = control.enabled() && status.marked == Some(true) && !is_held;
+    let is_restoring = is_ending && status.autoscaler.is_some();
+    if !is_starting && !is_restoring {
+        return Observed::NotAsked;
+    }
+    // Without a selector none is meant, not every Deployment of the cluster.
+    let Some(selector) = &control.deployment_selector else {
+        return Observed::Present(Vec::new());
+    };
+    let namespace = control.namespace.as_deref().filter(|name| !name.is_empty());
+    let client = context.client.clone();
+    match deployment::find(client, namespace, &text(selector)).await {
+        Ok(found) => Observed::Present(found.iter().map(view).collect()),
+        Err(error) => Observed::Unknown(in_full(&error)),
+    }
+}
+
+/// Deployments that other runs, not yet over, have recorded too.
+pub(super) fn shared(context: &Context, run: &NodePatchRun) -> Vec<(String, String)> {
+    let runs = context.stores.runs.list();
+    let others = runs
+        .iter()
+        .filter(|other| other.metadata.uid != run.metadata.uid)
+        .filter_map(|other| other.status.as_ref())
+        .filter(|status| !is_over(status));
+    others
+        .filter_map(|status| status.autoscaler.as_ref())
+        .filter(|record| record.scaled_down)
+        .flat_map(|record| &record.targets)
+        .map(|target| (target.namespace.clone(), target.name.clone()))
+        .collect()
+}
+
+fn view(found: &Deployment) -> DeploymentView {
+    let notes = found.annotations();
+    DeploymentView {
+        namespace: found.namespace().unwrap_or_default(),
+        name: found.name_any(),
+        replicas: found
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1),
+        saved: notes
+            .get(ANNOTATION_ORIGINAL_REPLICAS)
+            .and_then(|text| text.parse().ok()),
+        held_by: notes.get(ANNOTATION_HELD_BY).cloned(),
+    }
+}
+
+/// A selector as a query writes it.
+fn text(selector: &LabelSelector) -> String {
+    let exact = selector.match_labels.iter().flatten();
+    let exact = exact.map(|(key, value)| format!("{key}={value}"));
+    let rules = selector.match_expressions.iter().flatten().map(|rule| {
+        let values = rule.values.clone().unwrap_or_default().join(",");
+        match rule.operator.as_str() {
+            "In" => format!("{} in ({values})", rule.key),
+            "NotIn" => format!("{} notin ({values})", rule.key),
+            "DoesNotExist" => format!("!{}", rule.key),
+            _ => rule.key.clone(),
+        }
+    });
+    exact.chain(rules).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+
+    use super::*;
+
+    #[test]
+    fn a_selector_is_written_as_a_query() {
+        let rule = |operator: &str, values: &[&str]| LabelSelectorRequirement {
+            key: "tier".to_owned(),
+            operator: operator.to_owned(),
+            values: Some(values.iter().map(|value| (*value).to_owned()).collect()),
+        };
+        let selector = LabelSelector {
+            match_labels: Some([("app".to_owned(), "ca".to_owned())].into()),
+            match_expressions: Some(vec![
+                rule("In", &["a", "b"]),
+                rule("NotIn", &["c"]),
+                rule("Exists", &[]),
+                rule("DoesNotExist", &[]),
+            ]),
+        };
+        assert_eq!(
+            text(&selector),
+            "app=ca,tier in (a,b),tier notin (c),tier,!tier"
+        );
+    }
+}

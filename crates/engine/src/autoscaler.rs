@@ -1,0 +1,192 @@
+//! The cluster autoscaler, held off while a run is under way.
+//!
+//! Owns what is saved, what is changed and what is put back. The replica count is saved once, in the
+//! run's status and on the Deployment itself, before it is changed, and a saved value is never
+//! replaced by a changed one. Must not decide when a run begins or ends. Called by `run`.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerRecord, AutoscalerTarget};
+
+use crate::decision::Effect;
+
+/// A Deployment of an autoscaler, as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeploymentView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Replicas that are asked for.
+    pub replicas: i32,
+    /// The count that was saved on it, if it is held.
+    pub saved: Option<i32>,
+    /// UID of the run that holds it, if it is held.
+    pub held_by: Option<String>,
+}
+
+/// What is still to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Move {
+    /// Nothing: it is as it shall be.
+    Done,
+    /// The record must be stored before anything is changed.
+    Record(AutoscalerRecord),
+    /// These changes are missing.
+    Change(Vec<Effect>),
+}
+
+/// The way to a held autoscaler.
+pub fn hold(
+    run_uid: &str,
+    record: Option<&AutoscalerRecord>,
+    found: &[DeploymentView],
+    now: Timestamp,
+) -> Move {
+    let Some(record) = record else {
+        let targets = found.iter().map(|one| AutoscalerTarget {
+            namespace: one.namespace.clone(),
+            name: one.name.clone(),
+            // A count that somebody has saved is the original; the present one is only its hold.
+            original_replicas: one.saved.unwrap_or(one.replicas),
+            last_scaled_at: Some(Time(now)),
+        });
+        return Move::Record(AutoscalerRecord {
+            scaled_down: false,
+            targets: targets.collect(),
+        });
+    };
+    let missing = record.targets.iter().filter_map(|target| {
+        let live = find(found, target)?;
+        let is_held = live.replicas == 0 && live.saved.is_some() && live.held_by.is_some();
+        (!is_held).then(|| Effect::HoldDeployment {
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            original: target.original_replicas,
+            holder: run_uid.to_owned(),
+        })
+    });
+    changes(missing.collect())
+}
+
+/// The way back to an autoscaler that is as it was. Targets that another run holds stay held.
+pub fn restore(
+    control: Option<&AutoscalerControl>,
+    record: &AutoscalerRecord,
+    found: &[DeploymentView],
+    shared: &[(String, String)],
+) -> Move {
+    let forces = control.is_none_or(AutoscalerControl::force_restore);
+    let missing = record.targets.iter().filter_map(|target| {
+        let live = find(found, target)?;
+        let place = (target.namespace.clone(), target.name.clone());
+        let is_free = live.held_by.is_none() && live.saved.is_none();
+        if is_free || shared.contains(&place) {
+            return None;
+        }
+        let was_changed = live.replicas != 0;
+        Some(Effect::ReleaseDeployment {
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            replicas: (forces || !was_changed).then_some(target.original_replicas),
+        })
+    });
+    changes(missing.collect())
+}
+
+fn changes(effects: Vec<Effect>) -> Move {
+    if effects.is_empty() {
+        Move::Done
+    } else {
+        Move::Change(effects)
+    }
+}
+
+fn find<'a>(found: &'a [DeploymentView], target: &AutoscalerTarget) -> Option<&'a DeploymentView> {
+    found
+        .iter()
+        .find(|one| one.namespace == target.namespace && one.name == target.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(replicas: i32, saved: Option<i32>) -> DeploymentView {
+        DeploymentView {
+            namespace: "kube-system".to_owned(),
+            name: "autoscaler".to_owned(),
+            replicas,
+            saved,
+            held_by: saved.map(|_| "run".to_owned()),
+        }
+    }
+
+    fn record(original: i32) -> AutoscalerRecord {
+        AutoscalerRecord {
+            scaled_down: false,
+            targets: vec![AutoscalerTarget {
+                namespace: "kube-system".to_owned(),
+                name: "autoscaler".to_owned(),
+                original_replicas: original,
+                last_scaled_at: None,
+            }],
+        }
+    }
+
+    fn saved(step: Move) -> i32 {
+        let Move::Record(record) = step else {
+            panic!("{step:?}")
+        };
+        record.targets[0].original_replicas
+    }
+
+    #[test]
+    fn the_original_is_recorded_first_and_a_held_count_is_never_taken_for_it() {
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(saved(hold("run", None, &[live(2, None)], now)), 2);
+        assert_eq!(saved(hold("run", None, &[live(0, Some(2))], now)), 2);
+    }
+
+    #[test]
+    fn it_is_held_once_and_then_left_alone() {
+        let now = Timestamp::UNIX_EPOCH;
+        let step = hold("run", Some(&record(2)), &[live(2, None)], now);
+        assert!(
+            matches!(&step, Move::Change(effects) if effects.len() == 1),
+            "{step:?}"
+        );
+        let step = hold("run", Some(&record(2)), &[live(0, Some(2))], now);
+        assert_eq!(step, Move::Done);
+        assert_eq!(hold("run", Some(&record(2)), &[], now), Move::Done, "gone");
+    }
+
+    #[test]
+    fn it_gets_its_own_count_back_unless_somebody_changed_it_and_the_run_respects_that() {
+        let gives = |control: Option<&AutoscalerControl>, live: DeploymentView| {
+            let Move::Change(effects) = restore(control, &record(2), &[live], &[]) else {
+                return None;
+            };
+            let Some(Effect::ReleaseDeployment { replicas, .. }) = effects.first() else {
+                return None;
+            };
+            Some(*replicas)
+        };
+        let respects = AutoscalerControl {
+            force_restore: Some(false),
+            ..AutoscalerControl::default()
+        };
+        assert_eq!(gives(None, live(0, Some(2))), Some(Some(2)));
+        assert_eq!(gives(None, live(5, Some(2))), Some(Some(2)));
+        assert_eq!(gives(Some(&respects), live(5, Some(2))), Some(None));
+        assert_eq!(gives(Some(&respects), live(0, Some(2))), Some(Some(2)));
+        assert_eq!(gives(None, live(2, None)), None, "already given back");
+    }
+
+    #[test]
+    fn what_another_run_holds_too_stays_held() {
+        let shared = [("kube-system".to_owned(), "autoscaler".to_owned())];
+        let step = restore(None, &record(2), &[live(0, Some(2))], &shared);
+        assert_eq!(step, Move::Done);
+    }
+}

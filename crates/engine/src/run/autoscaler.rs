@@ -1,0 +1,135 @@
+//! The hold of the cluster autoscaler in the course of a run.
+//!
+//! Owns when it is held, when it is put back, and how that is told. What exactly is changed is
+//! `crate::autoscaler`'s.
+
+use shipshape_api::conditions::HELD;
+use shipshape_api::node_patch_run::AutoscalerControl;
+
+use super::Draft;
+use crate::autoscaler::{self, Move};
+use crate::condition::{self, Truth};
+use crate::decision::Notice;
+use crate::view::Observed;
+
+impl Draft<'_> {
+    /// Whether the run may begin as far as the autoscaler goes; if not, what follows is decided on.
+    pub(super) fn is_autoscaler_held(&mut self) -> bool {
+        let control = self.snapshot.run.spec.autoscaler_control.as_ref();
+        let is_wanted = control.is_some_and(AutoscalerControl::enabled);
+        let record = self.decision.status.autoscaler.clone();
+        if !is_wanted || record.as_ref().is_some_and(|record| record.scaled_down) {
+            return true;
+        }
+        let found = match &self.snapshot.autoscalers {
+            Observed::Present(found) => found.clone(),
+            Observed::Absent => Vec::new(),
+            Observed::NotAsked => {
+                self.wait("the autoscaler, which nobody has looked for yet".to_owned());
+                return false;
+            }
+            Observed::Unknown(why) => {
+                self.wait(format!("the autoscaler: {why}"));
+                return false;
+            }
+        };
+        let uid = self.snapshot.run.metadata.uid.clone().unwrap_or_default();
+        match autoscaler::hold(&uid, record.as_ref(), &found, self.now) {
+            Move::Record(record) => {
+                self.decision.status.autoscaler = Some(record);
+                self.decision.wake = Some(self.now);
+                false
+            }
+            Move::Change(effects) => {
+                self.decision.effects.extend(effects);
+                self.wait("the autoscaler to be held off".to_owned());
+                self.decision.wake = Some(self.now);
+                false
+            }
+            Move::Done => {
+                self.tell_held();
+                true
+            }
+        }
+    }
+
+    fn tell_held(&mut self) {
+        let Some(record) = &mut self.decision.status.autoscaler else {
+            return;
+        };
+        record.scaled_down = true;
+        let names: Vec<String> = record
+            .targets
+            .iter()
+            .map(|target| format!("{}/{}", target.namespace, target.name))
+            .collect();
+        let (reason, message) = if names.is_empty() {
+            let message = "spec.autoscalerControl selects no Deployment; nothing is held off";
+            ("NothingToHold", message.to_owned())
+        } else {
+            ("ScaledToZero", format!("held off: {}", names.join(", ")))
+        };
+        self.decision.notices.push(if names.is_empty() {
+            Notice::warning(reason, message.clone())
+        } else {
+            Notice::normal(reason, message.clone())
+        });
+        let truth = if names.is_empty() {
+            Truth::False
+        } else {
+            Truth::True
+        };
+        self.claim(HELD, truth, reason, message);
+    }
+
+    /// Whether the autoscaler is as it was; if not, what follows is decided on.
+    pub(super) fn is_autoscaler_restored(&mut self) -> bool {
+        let Some(record) = self.decision.status.autoscaler.clone() else {
+            return true;
+        };
+        let was_told = condition::is_true(&self.decision.status.conditions, HELD);
+        if record.targets.is_empty() || (!record.scaled_down && !was_told && self.has_restored()) {
+            return true;
+        }
+        let found = match &self.snapshot.autoscalers {
+            Observed::Present(found) => found.clone(),
+            Observed::Absent => Vec::new(),
+            Observed::NotAsked => {
+                self.wait("the autoscaler, which nobody has looked for yet".to_owned());
+                return false;
+            }
+            Observed::Unknown(why) => {
+                self.wait(format!("the autoscaler: {why}"));
+                return false;
+            }
+        };
+        let control = self.snapshot.run.spec.autoscaler_control.as_ref();
+        let shared = &self.snapshot.shared_autoscalers;
+        match autoscaler::restore(control, &record, &found, shared) {
+            Move::Change(effects) => {
+                self.decision.effects.extend(effects);
+                self.wait("the autoscaler to get its replicas back".to_owned());
+                self.decision.wake = Some(self.now);
+                false
+            }
+            Move::Done | Move::Record(_) => {
+                if let Some(record) = &mut self.decision.status.autoscaler {
+                    record.scaled_down = false;
+                }
+                let message = "the autoscaler has its own replica count again".to_owned();
+                self.decision
+                    .notices
+                    .push(Notice::normal("Restored", message.clone()));
+                self.claim(HELD, Truth::False, "Restored", message);
+                true
+            }
+        }
+    }
+
+    fn has_restored(&self) -> bool {
+        let conditions = &self.decision.status.conditions;
+        conditions
+            .iter()
+            .any(|one| one.type_ == HELD && one.reason == "Restored")
+    }
+}
