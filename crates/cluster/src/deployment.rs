@@ -43,20 +43,17 @@ pub async fn hold(
     original: i32,
     holder: &str,
 ) -> Result<Written> {
-    let api: Api<Deployment> = Api::namespaced(client, place.0);
-    let Some(live) = get(&api, place).await? else {
-        return Ok(Written::Unchanged);
-    };
-    let mut wanted = live.clone();
-    let notes = wanted.annotations_mut();
-    notes
-        .entry(ANNOTATION_ORIGINAL_REPLICAS.to_owned())
-        .or_insert_with(|| original.to_string());
-    notes.insert(ANNOTATION_HELD_BY.to_owned(), holder.to_owned());
-    if let Some(spec) = &mut wanted.spec {
-        spec.replicas = Some(0);
-    }
-    patch::write(&api, &live, &wanted).await
+    change(client, place, |wanted| {
+        let notes = wanted.annotations_mut();
+        notes
+            .entry(ANNOTATION_ORIGINAL_REPLICAS.to_owned())
+            .or_insert_with(|| original.to_string());
+        notes.insert(ANNOTATION_HELD_BY.to_owned(), holder.to_owned());
+        if let Some(spec) = &mut wanted.spec {
+            spec.replicas = Some(0);
+        }
+    })
+    .await
 }
 
 /// Takes the marks of a hold off, and sets the count if one is given.
@@ -65,21 +62,30 @@ pub async fn release(
     place: (&str, &str),
     replicas: Option<i32>,
 ) -> Result<Written> {
-    let api: Api<Deployment> = Api::namespaced(client, place.0);
-    let Some(live) = get(&api, place).await? else {
+    change(client, place, |wanted| {
+        let notes = wanted.annotations_mut();
+        notes.remove(ANNOTATION_ORIGINAL_REPLICAS);
+        notes.remove(ANNOTATION_HELD_BY);
+        if let (Some(count), Some(spec)) = (replicas, &mut wanted.spec) {
+            spec.replicas = Some(count);
+        }
+    })
+    .await
+}
+
+/// One guarded write to a Deployment that was read live; one that is gone needs nothing.
+async fn change(
+    client: Client,
+    place: (&str, &str),
+    edit: impl FnOnce(&mut Deployment),
+) -> Result<Written> {
+    let (namespace, name) = place;
+    let api: Api<Deployment> = Api::namespaced(client, namespace);
+    let object = format!("Deployment {namespace}/{name}");
+    let Some(live) = call("get", object, api.get_opt(name)).await? else {
         return Ok(Written::Unchanged);
     };
     let mut wanted = live.clone();
-    let notes = wanted.annotations_mut();
-    notes.remove(ANNOTATION_ORIGINAL_REPLICAS);
-    notes.remove(ANNOTATION_HELD_BY);
-    if let (Some(count), Some(spec)) = (replicas, &mut wanted.spec) {
-        spec.replicas = Some(count);
-    }
+    edit(&mut wanted);
     patch::write(&api, &live, &wanted).await
-}
-
-async fn get(api: &Api<Deployment>, place: (&str, &str)) -> Result<Option<Deployment>> {
-    let object = format!("Deployment {}/{}", place.0, place.1);
-    call("get", object, api.get_opt(place.1)).await
 }
