@@ -7,7 +7,7 @@ use shipshape_api::conditions::HELD;
 use shipshape_api::node_patch_run::AutoscalerControl;
 
 use super::Draft;
-use crate::autoscaler::{self, Move};
+use crate::autoscaler::{self, DeploymentView, Move};
 use crate::condition::{self, Truth};
 use crate::decision::Notice;
 use crate::view::Observed;
@@ -21,17 +21,8 @@ impl Draft<'_> {
         if !is_wanted || record.as_ref().is_some_and(|record| record.scaled_down) {
             return true;
         }
-        let found = match &self.snapshot.autoscalers {
-            Observed::Present(found) => found.clone(),
-            Observed::Absent => Vec::new(),
-            Observed::NotAsked => {
-                self.wait("the autoscaler, which nobody has looked for yet".to_owned());
-                return false;
-            }
-            Observed::Unknown(why) => {
-                self.wait(format!("the autoscaler: {why}"));
-                return false;
-            }
+        let Some(found) = self.autoscalers() else {
+            return false;
         };
         let uid = self.snapshot.run.metadata.uid.clone().unwrap_or_default();
         match autoscaler::hold(&uid, record.as_ref(), &found, self.now) {
@@ -51,6 +42,18 @@ impl Draft<'_> {
                 true
             }
         }
+    }
+
+    /// The Deployments as they are; without a clear answer the wait is already decided on.
+    fn autoscalers(&mut self) -> Option<Vec<DeploymentView>> {
+        let why = match &self.snapshot.autoscalers {
+            Observed::Present(found) => return Some(found.clone()),
+            Observed::Absent => return Some(Vec::new()),
+            Observed::NotAsked => "nobody has looked for it yet",
+            Observed::Unknown(why) => why,
+        };
+        self.wait(format!("the autoscaler: {why}"));
+        None
     }
 
     fn tell_held(&mut self) {
@@ -91,17 +94,8 @@ impl Draft<'_> {
         if record.targets.is_empty() || (!record.scaled_down && !was_told && self.has_restored()) {
             return true;
         }
-        let found = match &self.snapshot.autoscalers {
-            Observed::Present(found) => found.clone(),
-            Observed::Absent => Vec::new(),
-            Observed::NotAsked => {
-                self.wait("the autoscaler, which nobody has looked for yet".to_owned());
-                return false;
-            }
-            Observed::Unknown(why) => {
-                self.wait(format!("the autoscaler: {why}"));
-                return false;
-            }
+        let Some(found) = self.autoscalers() else {
+            return false;
         };
         let control = self.snapshot.run.spec.autoscaler_control.as_ref();
         let shared = &self.snapshot.shared_autoscalers;
