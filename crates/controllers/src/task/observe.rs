@@ -128,7 +128,15 @@ impl Look<'_> {
         match api.get_opt(name).await {
             Ok(Some(task)) => task.uid().as_deref() != Some(lock.operation.as_str()),
             Ok(None) => true,
-            Err(_) => false,
+            Err(error) => {
+                // Without an answer the holder may live; the task waits for it and asks again.
+                tracing::warn!(
+                    task = lock.holder,
+                    error = in_full(&error),
+                    "who holds the lock"
+                );
+                false
+            }
         }
     }
 
