@@ -66,8 +66,14 @@ impl Draft<'_> {
             self.count();
             return self.wind_down(ending);
         }
-        if is_over(&self.decision.status) && self.snapshot.open.is_empty() {
-            return self.let_go();
+        if is_over(&self.decision.status) {
+            if self.snapshot.open.is_empty() {
+                return self.let_go();
+            }
+            // Else what the new work changes would never be put back.
+            let message = "a node is tried again".to_owned();
+            self.claim(COMPLETED, Truth::False, "TriedAgain", message);
+            self.decision.status.groups_restored = None;
         }
         if !self.is_accepted() || !self.is_kept() {
             return;

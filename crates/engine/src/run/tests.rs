@@ -414,6 +414,23 @@ fn nodes_that_are_down_count_unless_they_are_the_ones_to_go() {
 }
 
 #[test]
+fn a_run_whose_node_is_tried_again_is_wound_down_once_more() {
+    let mut snapshot = planned();
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(2);
+    snapshot.run.status = Some(look(&snapshot).status);
+    snapshot.run.status = Some(look(&snapshot).status);
+    assert!(is_over(snapshot.run.status.as_ref().unwrap()));
+    snapshot.open = vec![task_at("a", TaskStep::Join)];
+    snapshot.run.status = Some(look(&snapshot).status);
+    assert!(!is_over(snapshot.run.status.as_ref().unwrap()));
+    snapshot.open.clear();
+    let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), ["RestoreGroups"]);
+    snapshot.run.status = Some(decision.status);
+    assert!(is_over(&look(&snapshot).status));
+}
+
+#[test]
 fn a_slot_whose_task_is_gone_is_given_back() {
     let snapshot = RunSnapshot {
         waiting: vec![waiting("a", "z1")],
