@@ -317,7 +317,7 @@ fn drop_nulls(value: &mut Value) {
 /// called last, on the object as it would be stored.
 pub fn keep_times(live: &Value, new: &mut Value) {
     let owners = "/metadata/managedFields";
-    if live.pointer(owners) == new.pointer(owners) {
+    if live.pointer(owners) == new.pointer(owners) || !is_same_besides_owners(live, new) {
         return;
     }
     let (Some(before), Some(after)) = (entries::read(live), entries::read(new)) else {
@@ -331,10 +331,20 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     if before.len() != after.len() || !before.iter().zip(&after).all(|(a, b)| is_same(a, b)) {
         return;
     }
-    let mut bare = (live.clone(), new.clone());
-    entries::clear(&mut bare.0);
-    entries::clear(&mut bare.1);
-    if bare.0 == bare.1 {
-        entries::write(new, before);
-    }
+    entries::write(new, before);
+}
+
+fn is_same_besides_owners(a: &Value, b: &Value) -> bool {
+    let same_metadata = |a: &Value, b: &Value| {
+        let members = |value| Value::as_object(value).into_iter().flatten();
+        let owned = |value| members(value).filter(|(name, _)| *name != "managedFields");
+        owned(a).eq(owned(b))
+    };
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return a == b;
+    };
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((name, a), (other, b))| {
+            name == other && (a == b || (name == "metadata" && same_metadata(a, b)))
+        })
 }

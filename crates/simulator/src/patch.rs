@@ -88,7 +88,7 @@ pub enum PatchError {
 pub fn patched(
     shape: &KindShape,
     sort: PatchType,
-    live: &Value,
+    live: Value,
     body: &[u8],
 ) -> Result<Value, PatchError> {
     match sort {
@@ -130,7 +130,7 @@ fn undecodable(why: &str) -> PatchError {
     PatchError::BadRequest(format!("error decoding patch: {why}"))
 }
 
-fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
+fn by_operations(mut out: Value, body: &[u8]) -> Result<Value, PatchError> {
     let read: Value = serde_json::from_slice(body).map_err(|err| undecodable(&err.to_string()))?;
     let Some(operations) = read.as_array() else {
         return Err(undecodable(&misfit(&read, "[]handlers.jsonPatchOp")));
@@ -148,7 +148,6 @@ fn by_operations(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
             patch.0.len()
         )));
     }
-    let mut out = live.clone();
     for mut operation in patch.0 {
         adds_when_absent(&out, &mut operation);
         let one = json_patch::Patch(vec![operation]);
@@ -174,9 +173,8 @@ fn adds_when_absent(object: &Value, operation: &mut json_patch::PatchOperation) 
     }
 }
 
-fn by_merge(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
+fn by_merge(mut out: Value, body: &[u8]) -> Result<Value, PatchError> {
     let patch = document(body).map_err(|why| undecodable(&why))?;
-    let mut out = live.clone();
     json_patch::merge(&mut out, &patch);
     Ok(out)
 }

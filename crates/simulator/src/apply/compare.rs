@@ -146,16 +146,14 @@ impl Walk<'_> {
             .flat_map(serde_json::Map::keys)
             .collect();
         for name in names {
-            if self.is_left_out(name) {
+            let before = olds.and_then(|m| m.get(name));
+            let after = news.and_then(|m| m.get(name));
+            if before == after || self.is_left_out(name) {
                 continue;
             }
             let (of, _) = self.types.field(id, name);
             self.path.push(format!("f:{name}"));
-            self.pair(
-                of,
-                olds.and_then(|m| m.get(name)),
-                news.and_then(|m| m.get(name)),
-            );
+            self.pair(of, before, after);
             self.path.pop();
         }
     }

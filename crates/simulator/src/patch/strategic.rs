@@ -24,10 +24,10 @@ type Fields = Map<String, Value>;
 pub(super) fn patched(
     types: &Types,
     root: TypeId,
-    live: &Value,
+    live: Value,
     patch: Value,
 ) -> Result<Value, PatchError> {
-    let (Value::Object(live), Value::Object(patch)) = (live.clone(), patch) else {
+    let (Value::Object(live), Value::Object(patch)) = (live, patch) else {
         return Err(PatchError::BadRequest("invalid JSON document".to_owned()));
     };
     merged(types, root, live, patch).map(Value::Object)

@@ -13,7 +13,7 @@ fn strategic(live: &Value, patch: &Value) -> Result<Value, PatchError> {
     patched(
         &pod(),
         PatchType::Strategic,
-        live,
+        live.clone(),
         patch.to_string().as_bytes(),
     )
 }
@@ -124,7 +124,7 @@ fn selector_of_a_budget_is_replaced() {
     let made = patched(
         &budget,
         PatchType::Strategic,
-        &live,
+        live,
         patch.to_string().as_bytes(),
     )
     .unwrap();
@@ -159,14 +159,7 @@ fn custom_kinds_refuse_strategic_patches_with_what_they_take() {
 
 #[test]
 fn json_patches_tell_an_unreadable_document_from_an_unfit_one() {
-    let run = |patch: &str| {
-        patched(
-            &pod(),
-            PatchType::Json,
-            &json!({ "a": 1 }),
-            patch.as_bytes(),
-        )
-    };
+    let run = |patch: &str| patched(&pod(), PatchType::Json, json!({ "a": 1 }), patch.as_bytes());
     let ok = run(r#"[{"op":"test","path":"/a","value":1},{"op":"add","path":"/b","value":2}]"#);
     assert_eq!(ok.unwrap(), json!({ "a": 1, "b": 2 }));
     for unfit in [

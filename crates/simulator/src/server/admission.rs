@@ -14,6 +14,7 @@ use super::{
 };
 use crate::schema::{builtin::object_meta, unknown_field, unknown_fields_text};
 
+mod aside;
 mod defaults;
 mod omit;
 mod plugins;
@@ -33,6 +34,15 @@ pub(super) fn normalize(call: &Call<'_>, value: Value) -> Outcome<Value> {
         Nature::Custom(_) => custom(call, value),
         Nature::BuiltIn(which, normalize) => built_in(call, value, (*which, *normalize)),
     }
+}
+
+/// As `normalize`, for the next state of an object: parts that are as stored have been through all
+/// this already and are set aside meanwhile.
+pub(super) fn normalize_change(call: &Call<'_>, old: &Value, mut value: Value) -> Outcome<Value> {
+    let parts = aside::take(&call.kind, old, &mut value);
+    let mut value = normalize(call, value)?;
+    parts.put_back(&mut value);
+    Ok(value)
 }
 
 fn drop_nulls(value: &mut Value) {

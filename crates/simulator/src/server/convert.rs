@@ -21,7 +21,8 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
-fn is_renamed(kind: &Kind) -> bool {
+/// Whether the kind is served under other field names than it is stored.
+pub(crate) fn is_renamed(kind: &Kind) -> bool {
     kind.is(BuiltIn::Event) && kind.group == "events.k8s.io"
 }
 

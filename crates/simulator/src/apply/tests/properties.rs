@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn merge_patch_of_the_difference_leads_to_the_new_object(one in spec(), two in spec()) {
         let patch = merge_diff(&one, &two).to_string();
-        let made = patched(&thing(), PatchType::Merge, &one, patch.as_bytes()).unwrap();
+        let made = patched(&thing(), PatchType::Merge, one, patch.as_bytes()).unwrap();
         prop_assert_eq!(made, two);
     }
 }

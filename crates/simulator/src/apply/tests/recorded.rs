@@ -95,7 +95,8 @@ fn replay(step: &Value, live: Option<&Value>) -> Result<(Value, Option<Value>), 
         return Ok((new, Some(made)));
     }
     let live = live.unwrap();
-    let made = patched(&shape, sort, live, body.as_bytes()).map_err(|err| of_patch(&err))?;
+    let made =
+        patched(&shape, sort, live.clone(), body.as_bytes()).map_err(|err| of_patch(&err))?;
     let mut new = wished(step, &made, &shape);
     track(Some(live), &mut new, &writer);
     Ok((new, Some(made)))

@@ -11,12 +11,14 @@ use crate::{
     patch::{PatchError, PatchType, patched},
     schema::FieldError,
     server::{
-        body, convert,
+        admission, body, convert,
         failure::{Failure, Outcome, forbidden_field},
         meta,
         state::{Answer, Call, State},
     },
 };
+
+const OWNERS: &[u8] = b"managedFields";
 
 /// Changes a part of an object, or of its status.
 pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
@@ -33,9 +35,9 @@ pub(crate) fn patch(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         .get(&call.kind.storage, &call.key())
         .cloned()
         .ok_or_else(|| call.not_found())?;
-    let live = served(call, old.value());
+    let live = without_owners(call, sort, old.value());
     let value =
-        patched(call.kind.shape(), sort, &live, call.body).map_err(|error| refusal(&error))?;
+        patched(call.kind.shape(), sort, live, call.body).map_err(|error| refusal(&error))?;
     let value = write::typed(&call.kind, value)
         .map_err(|failure| write::unfit(call, Owners::Tracked, failure))?;
     check_name(call, &value)?;
@@ -81,6 +83,30 @@ pub(super) fn served(call: &Call<'_>, stored: &Value) -> Value {
     map.insert("apiVersion".into(), call.kind.api_version.clone().into());
     map.insert("kind".into(), call.kind.kind.clone().into());
     served
+}
+
+/// As `served`, without the record of field owners when the patch says nothing about it: a write
+/// that leaves it out keeps it, and it is often the larger half of an object.
+fn without_owners(call: &Call<'_>, sort: PatchType, stored: &Value) -> Value {
+    let by_path = matches!(sort, PatchType::Json | PatchType::Apply);
+    let named = call.body.windows(OWNERS.len()).any(|part| part == OWNERS);
+    let Some(object) = stored.as_object().filter(|_| !by_path && !named) else {
+        return served(call, stored);
+    };
+    if convert::is_renamed(&call.kind) {
+        return served(call, stored);
+    }
+    let copy = |(name, value): (&String, &Value)| {
+        let metadata = value.as_object().filter(|_| name == "metadata");
+        let Some(metadata) = metadata else {
+            return (name.clone(), value.clone());
+        };
+        let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+        let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+        (name.clone(), Value::Object(kept.collect()))
+    };
+    let bare = Value::Object(object.iter().map(copy).collect());
+    admission::with_type(&call.kind, bare)
 }
 
 fn check_name(call: &Call<'_>, value: &Value) -> Outcome<()> {
@@ -151,7 +177,7 @@ fn apply_refusal(error: &ApplyError) -> Failure {
 }
 
 /// Applies a patch that is none of an object in the store, such as one of a scale.
-pub(super) fn apply_to(call: &Call<'_>, value: &Value) -> Outcome<Value> {
+pub(super) fn apply_to(call: &Call<'_>, value: Value) -> Outcome<Value> {
     let sort = sort(call)?;
     patched(call.kind.shape(), sort, value, call.body).map_err(|error| refusal(&error))
 }

@@ -31,7 +31,7 @@ pub(super) fn answer(state: &mut State, call: &Call<'_>) -> Outcome<Answer> {
         return Ok(reply(&scale));
     }
     let wanted = if call.info.verb == Verb::Patch {
-        patch::apply_to(call, &scale)?
+        patch::apply_to(call, scale)?
     } else {
         serde_json::from_slice(call.body).map_err(|error| {
             Failure::bad_request(format!(

@@ -195,7 +195,7 @@ pub(crate) fn replace(
     proposal: Proposal,
 ) -> Outcome<Arc<Object>> {
     let kind = &call.kind;
-    let mut value = admission::normalize(call, proposal.value)
+    let mut value = admission::normalize_change(call, old.value(), proposal.value)
         .map_err(|failure| unfit(call, proposal.owners, failure))?;
     place(call, &mut value)?;
     check_version(call, old.value(), &value)?;
@@ -279,24 +279,29 @@ fn keep_other_part(kind: &Kind, old: &Value, new: &mut Value, status_only: bool)
         meta::put(meta::as_map(new), "status", status);
         return;
     }
-    let status = new.get("status").cloned();
-    let metadata = new.get("metadata").cloned();
-    let owners = meta::at(new, &["metadata", "managedFields"]).cloned();
-    let mut next = old.clone();
-    meta::put(meta::as_map(&mut next), "status", status);
-    meta::set_meta(&mut next, "managedFields", owners);
-    if let (Some(metadata), Nature::BuiltIn(which, _)) = (metadata, &kind.nature) {
-        let labels = meta::at(old, &["metadata", "labels"]).cloned();
-        let owners = meta::at(old, &["metadata", "ownerReferences"]).cloned();
-        meta::put(meta::as_map(&mut next), "metadata", Some(metadata));
-        if *which == BuiltIn::Deployment {
-            meta::set_meta(&mut next, "labels", labels);
-        }
-        if *which == BuiltIn::Pod {
-            meta::set_meta(&mut next, "ownerReferences", owners);
+    let is_written = |name: &str| name == "status" || name == "metadata";
+    let members = meta::as_map(new);
+    members.retain(|name, _| is_written(name) || old.get(name).is_some());
+    let kept = old.as_object().into_iter().flatten();
+    for (name, value) in kept.filter(|(name, _)| !is_written(name)) {
+        if members.get(name) != Some(value) {
+            members.insert(name.clone(), value.clone());
         }
     }
-    *new = next;
+    let owned_by_object = match kind.built_in() {
+        None => {
+            let owners = meta::metadata(new).remove("managedFields");
+            let metadata = old.get("metadata").cloned();
+            meta::put(meta::as_map(new), "metadata", metadata);
+            meta::set_meta(new, "managedFields", owners);
+            return;
+        }
+        Some(BuiltIn::Deployment) => "labels",
+        Some(BuiltIn::Pod) => "ownerReferences",
+        Some(_) => return,
+    };
+    let kept = meta::at(old, &["metadata", owned_by_object]).cloned();
+    meta::set_meta(new, owned_by_object, kept);
 }
 
 fn keep_system_fields(old: &Value, new: &mut Value) {
