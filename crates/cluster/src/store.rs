@@ -57,7 +57,6 @@ struct State<K, V> {
     table: Table<V>,
     synced: bool,
     expected: BTreeMap<Key, Expectation>,
-    trim: fn(&mut K),
     keep: fn(K) -> V,
     source: Option<Source<V>>,
     catch_up_within: Duration,
@@ -125,7 +124,6 @@ impl<K: Resource, V> Store<K, V> {
             table: Table::default(),
             synced: false,
             expected: BTreeMap::new(),
-            trim: |_| (),
             keep,
             source: None,
             catch_up_within: Settings::default().catch_up_within,
@@ -141,12 +139,6 @@ impl<K: Resource, V> Store<K, V> {
     /// Lets objects be found by terms of their own, at a cost that does not grow with the cluster.
     pub fn with_index(self, name: &'static str, terms: Terms<V>) -> Self {
         self.state().table.add_index(name, terms);
-        self
-    }
-
-    /// Drops what nobody reads before an object is kept. Managed fields are always dropped.
-    pub fn with_trim(self, trim: fn(&mut K)) -> Self {
-        self.state().trim = trim;
         self
     }
 
@@ -231,14 +223,10 @@ impl<K: Resource, V> Store<K, V> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept of an object.
+    /// What is kept of an object; managed fields never are.
     fn entry(&self, mut object: K) -> Entry<V> {
         object.meta_mut().managed_fields = None;
-        let (trim, keep) = {
-            let state = self.state();
-            (state.trim, state.keep)
-        };
-        trim(&mut object);
+        let keep = self.state().keep;
         Entry::of(object, keep)
     }
 

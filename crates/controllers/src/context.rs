@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
-use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef};
 use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
@@ -53,7 +53,7 @@ pub(crate) const TASKS_BY_STEP: &str = "step";
 pub(crate) struct Stores {
     pub(crate) runs: Store<NodePatchRun>,
     pub(crate) tasks: Store<NodePatchTask>,
-    pub(crate) nodes: Store<Node>,
+    pub(crate) nodes: Store<Node, NodeView>,
     pub(crate) pods: Store<Pod, PodView>,
     pub(crate) budgets: Store<PodDisruptionBudget>,
     pub(crate) claims: Store<PersistentVolumeClaim, Claim>,
@@ -85,19 +85,13 @@ impl Stores {
                         .collect()
                 })
                 .with_index(TASKS_BY_STEP, |task| vec![step_term(task)]),
-            nodes: Store::new()
-                .with_trim(trim_node)
-                .with_index(NODES_BY_PROVIDER_ID, |node: &Node| {
-                    node.spec
-                        .as_ref()
-                        .and_then(|spec| spec.provider_id.clone())
-                        .into_iter()
-                        .collect()
+            nodes: Store::keeping(|node: Node| NodeView::of(&node))
+                .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
+                    node.provider_id.iter().map(|id| id.0.clone()).collect()
                 })
-                .with_index(NODES_BY_MARK, marks_of)
+                .with_index(NODES_BY_MARK, |node| node.marks.clone())
                 .with_index(NODES_DOWN, |node| {
-                    let view = NodeView::of(node);
-                    let is_down = !view.ready || view.deleting;
+                    let is_down = !node.ready || node.deleting;
                     is_down.then(String::new).into_iter().collect()
                 }),
             pods: Store::keeping(|pod: Pod| PodView::of(&pod))
@@ -148,17 +142,6 @@ fn some(term: &str) -> Vec<String> {
         .collect()
 }
 
-/// The runs whose mark a node carries.
-pub(crate) fn marks_of(node: &Node) -> Vec<String> {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    taints
-        .into_iter()
-        .flatten()
-        .filter(|taint| taint.key == names::TAINT_OUTDATED)
-        .filter_map(|taint| taint.value.clone())
-        .collect()
-}
-
 /// How a task stands, as far as its run counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -198,13 +181,6 @@ fn step_term(task: &NodePatchTask) -> String {
         .as_ref()
         .map(shipshape_api::NodePatchTaskStatus::step_name);
     format!("{:?}", step.unwrap_or_default())
-}
-
-/// Drops what no decision reads: most of a node's bytes are its images.
-fn trim_node(node: &mut Node) {
-    if let Some(status) = &mut node.status {
-        status.images = None;
-    }
 }
 
 /// Everything that a pass can reach.

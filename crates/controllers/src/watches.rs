@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
@@ -13,7 +12,7 @@ use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::drain::is_guarded;
-use shipshape_engine::view::{BudgetView, PodView};
+use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
 use crate::context::{
     Context, Standing, Stores, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP,
@@ -115,15 +114,10 @@ fn wake_for_task(queues: &Queues, change: &Change<NodePatchTask>) {
     }
 }
 
-fn wake_for_node(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &Node) {
-    let name = node.metadata.name.as_deref().unwrap_or_default();
-    wake_all(queue, tasks.by_index(TASKS_BY_NODE, name));
-    if let Some(id) = node
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.provider_id.as_deref())
-    {
-        wake_all(queue, tasks.by_index(TASKS_BY_REPLACEMENT, id));
+fn wake_for_node(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &NodeView) {
+    wake_all(queue, tasks.by_index(TASKS_BY_NODE, &node.name));
+    if let Some(id) = &node.provider_id {
+        wake_all(queue, tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
     }
 }
 
@@ -183,12 +177,9 @@ fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>) {
     let node = change.object().node.as_str();
     if !node.is_empty() {
         let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
-        let id = stores
-            .nodes
-            .get(&Key::cluster(node))
-            .and_then(|node| node.spec.as_ref()?.provider_id.clone());
-        if let Some(id) = id {
-            waiting.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, &id));
+        let node = stores.nodes.get(&Key::cluster(node));
+        if let Some(id) = node.as_ref().and_then(|node| node.provider_id.as_ref()) {
+            waiting.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
         }
         waiting.retain(|task| waits_for_pods(task));
         wake_all(queue, waiting);

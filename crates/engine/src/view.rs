@@ -10,7 +10,7 @@ mod volume;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod, Volume};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use shipshape_api::names;
 
@@ -61,7 +61,7 @@ impl<T> From<Option<T>> for Observed<T> {
     }
 }
 
-/// A node.
+/// A node. Thousands of these are remembered, so a fact that no decision reads has no place here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
     /// Name.
@@ -82,6 +82,8 @@ pub struct NodeView {
     pub unschedulable: bool,
     /// Operation that cordoned it, if it was one of ours.
     pub cordoned_by: Option<String>,
+    /// Runs, by UID, whose mark of an outdated node it carries.
+    pub marks: Vec<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
@@ -104,6 +106,7 @@ impl NodeView {
             ready: is_node_ready(node),
             unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
             cordoned_by: annotation(meta, names::ANNOTATION_CORDONED_BY),
+            marks: spec.map(marks_of).unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
             labels,
         }
@@ -120,6 +123,14 @@ impl NodeView {
             Role::Worker
         }
     }
+}
+
+fn marks_of(spec: &NodeSpec) -> Vec<String> {
+    let taints = spec.taints.iter().flatten();
+    taints
+        .filter(|taint| taint.key == names::TAINT_OUTDATED)
+        .filter_map(|taint| taint.value.clone())
+        .collect()
 }
 
 fn is_node_ready(node: &Node) -> bool {

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use shipshape_api::node_patch_run::Candidate;
 use shipshape_api::{NodePatchRun, NodePatchTask, names};
@@ -24,7 +23,7 @@ use shipshape_engine::view::{NodeView, Observed, PodView};
 use super::autoscalers;
 use crate::context::{
     Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
-    marks_of, run_term,
+    run_term,
 };
 use crate::error::PassError;
 
@@ -160,10 +159,9 @@ impl Look<'_> {
             .nodes
             .by_index(NODES_DOWN, "")
             .iter()
-            .map(|node| NodeView::of(node))
             .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
             .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
-            .map(|node| (node.name, node.zone))
+            .map(|node| (node.name.clone(), node.zone.clone()))
             .collect()
     }
 
@@ -203,8 +201,7 @@ impl Look<'_> {
             .iter()
             .filter_map(|one| {
                 let node = stores.nodes.get(&Key::cluster(&one.name))?;
-                let is_due = node.metadata.uid.as_deref() == Some(one.uid.as_str())
-                    && marks_of(&node).is_empty();
+                let is_due = node.uid == one.uid && node.marks.is_empty();
                 is_due.then(|| self.target(&node))
             })
             .take(MARKS_AT_ONCE)
@@ -221,12 +218,11 @@ impl Look<'_> {
             .collect()
     }
 
-    fn target(&self, node: &Node) -> NodeTarget {
-        let view = NodeView::of(node);
+    fn target(&self, node: &NodeView) -> NodeTarget {
         NodeTarget {
-            name: view.name,
-            uid: view.uid,
-            resource_version: view.resource_version,
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            resource_version: node.resource_version.clone(),
             operation: self.uid.clone(),
         }
     }
@@ -251,7 +247,7 @@ fn all_nodes(context: &Context) -> Vec<NodeView> {
         .nodes
         .list()
         .iter()
-        .map(|node| NodeView::of(node))
+        .map(|node| NodeView::clone(node))
         .collect()
 }
 
@@ -300,7 +296,6 @@ fn waiting_node(
         return None;
     }
     let node = stores.nodes.get(&Key::cluster(&candidate.name))?;
-    let node = NodeView::of(&node);
     if node.uid != candidate.uid {
         return None;
     }
@@ -308,7 +303,7 @@ fn waiting_node(
     Some(Waiting {
         pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
         task: format!("{namespace}/{name}"),
-        node,
+        node: NodeView::clone(&node),
     })
 }
 

@@ -14,7 +14,6 @@ use kube::{Api, ResourceExt};
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep, names};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_cluster::node::is_cordoned;
 use shipshape_engine::admit;
 use shipshape_engine::ledger::Ledger;
 use shipshape_engine::machine::{
@@ -303,7 +302,7 @@ impl Look<'_> {
     async fn closed_old_node(&self) -> Observed<NodeView> {
         let name = &self.task.spec.node_name;
         match self.context.stores.nodes.get(&Key::cluster(name)) {
-            Some(node) if is_cordoned(&node) => Observed::Present(NodeView::of(&node)),
+            Some(node) if node.unschedulable => Observed::Present(NodeView::clone(&node)),
             _ => self.live_old_node().await,
         }
     }
@@ -312,8 +311,8 @@ impl Look<'_> {
     async fn known_new_node(&self) -> Observed<NodeView> {
         let name = self.status().and_then(|it| it.new_node_name.as_deref());
         let node = name.and_then(|name| self.context.stores.nodes.get(&Key::cluster(name)));
-        match node.map(|node| NodeView::of(&node)) {
-            Some(node) if node.ready => Observed::Present(node),
+        match node {
+            Some(node) if node.ready => Observed::Present(NodeView::clone(&node)),
             _ => self.live_new_node().await,
         }
     }
@@ -377,7 +376,7 @@ impl Look<'_> {
         let nodes = self.context.stores.nodes.by_index(NODES_BY_PROVIDER_ID, id);
         match nodes.as_slice() {
             [] => Observed::Absent,
-            [node] => Observed::Present(NodeView::of(node)),
+            [node] => Observed::Present(NodeView::clone(node)),
             many => Observed::Unknown(format!("{} nodes claim provider id {id}", many.len())),
         }
     }
