@@ -216,7 +216,7 @@ impl Layout {
 }
 
 /// Free ports, all held at once while choosing, so that no two are the same.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {

@@ -1,8 +1,9 @@
 //! The operator as its users run it: the binary, a child process, a configuration file.
 //!
-//! Owns the child and its logs. Must not signal anything but that child. Called by the test that
-//! kills it.
+//! Owns the child and its logs. Must not signal anything but that child. Called by the tests
+//! that kill it and by the benchmarks.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub enum CloudAt {
     Embedded(SocketAddr),
     /// Services of Amazon Web Services, by the environment and nothing else.
     Aws(SocketAddr),
+    /// There is none.
+    Nowhere,
 }
 
 /// The controller's process, as often as it is started.
@@ -31,8 +34,20 @@ pub struct Controller {
 
 impl Controller {
     /// Builds the binary, if it is not fresh, and writes its configuration into `folder`. None runs
-    /// yet.
+    /// yet. Terms are short, so that the next process takes over in about two seconds.
     pub fn prepare(kubeconfig: &Path, folder: &Path, cloud: &CloudAt) -> Result<Self> {
+        let settings = "leaderElection: { leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 300ms }\n\
+                        settings: { machinePoll: 300ms }\n";
+        Self::prepare_with(kubeconfig, folder, cloud, settings)
+    }
+
+    /// As `prepare`, with a configuration of the caller's.
+    pub fn prepare_with(
+        kubeconfig: &Path,
+        folder: &Path,
+        cloud: &CloudAt,
+        settings: &str,
+    ) -> Result<Self> {
         let (binary, providers, variables) = match cloud {
             CloudAt::Embedded(address) => {
                 let providers =
@@ -45,15 +60,18 @@ impl Controller {
                     ("AWS_ACCESS_KEY_ID", "shipshape".to_owned()),
                     ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
                 ];
-                (build(&["--features", "aws"])?, String::new(), variables)
+                (
+                    build(&["--features", "shipshape/aws"])?,
+                    String::new(),
+                    variables,
+                )
             }
+            CloudAt::Nowhere => (build(&[])?, String::new(), Vec::new()),
         };
-        // Short terms, so that the next process takes over in about two seconds.
-        let config = format!(
-            "leaderElection: {{ leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 300ms }}\n\
-             settings: {{ machinePoll: 300ms }}\n{providers}"
-        );
-        fs::write(folder.join("controller.yaml"), config)?;
+        fs::write(
+            folder.join("controller.yaml"),
+            format!("{settings}{providers}"),
+        )?;
         Ok(Self {
             binary,
             variables,
@@ -82,6 +100,11 @@ impl Controller {
             .with_context(|| format!("starting {}", self.binary.display()))?;
         self.child = Some(child);
         Ok(())
+    }
+
+    /// The id of the process that runs now.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Kills the process where it stands, with a signal that it cannot hear.
@@ -121,14 +144,29 @@ impl Drop for Controller {
     }
 }
 
-/// The binary beside the one that runs now, built by the same cargo.
+/// The binary beside the one that runs now, built by the same cargo in the same profile.
 fn build(features: &[&str]) -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let folder = here
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.file_name().is_none_or(|name| name != "deps"))
+        .context("this program is nowhere")?;
+    let profile = match folder.file_name().and_then(OsStr::to_str) {
+        None | Some("debug") => "dev",
+        Some(profile) => profile,
+    };
     let status = Command::new(env!("CARGO"))
         .args([
             "build",
             "--quiet",
+            "--profile",
+            profile,
             "--package",
             "shipshape",
+            // With ours beside it the features of what both use are the same, and nothing is built twice.
+            "--package",
+            env!("CARGO_PKG_NAME"),
             "--bin",
             "shipshape",
         ])
@@ -138,11 +176,5 @@ fn build(features: &[&str]) -> Result<PathBuf> {
     if !status.success() {
         bail!("the controller does not build");
     }
-    let here = std::env::current_exe()?;
-    let folder = here
-        .ancestors()
-        .skip(1)
-        .find(|folder| folder.file_name().is_none_or(|name| name != "deps"))
-        .context("this program is nowhere")?;
     Ok(folder.join("shipshape"))
 }

@@ -1,4 +1,4 @@
-//! The testbed's command line: `build`, `up`, `down`, `conformance`, `stories`, `swarm`.
+//! The testbed's command line: `build`, `up`, `down`, `conformance`, `bench`, `stories`, `swarm`.
 //!
 //! Owns arguments and the last line of each command. Called through `cargo xtask`.
 #![expect(
@@ -14,7 +14,7 @@ use shipshape_scenarios::repertoire;
 use shipshape_scenarios::swarm::{Seeds, Swarm};
 use shipshape_testbed::binaries::build::Outcome;
 use shipshape_testbed::binaries::{Binaries, build};
-use shipshape_testbed::{conformance, standing, stories};
+use shipshape_testbed::{bench, conformance, standing, stories};
 
 /// The real control plane of the tests.
 #[derive(Parser)]
@@ -37,6 +37,11 @@ enum Plane {
     Serve,
     /// Send the same requests to the embedded cluster and to the real API server, and compare.
     Conformance(conformance::Settings),
+    /// Measure against the goals.
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
 }
 
 #[derive(Subcommand)]
@@ -123,6 +128,11 @@ async fn run(command: Plane) -> Result<ExitCode> {
             let report = conformance::run(&settings).await?;
             println!("{report}");
             return Ok(ending(report.passed()));
+        }
+        Plane::Bench { bench } => {
+            let figure = bench::run(&bench).await?;
+            println!("{}", figure.render());
+            return Ok(ending(figure.shortfalls.is_empty()));
         }
     }
     Ok(ExitCode::SUCCESS)

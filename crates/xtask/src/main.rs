@@ -3,6 +3,7 @@
 //! Owns the list and nothing else: each command is a module of its own with an `Arguments` and a
 //! `run`. Each prints its figure as its last line and exits non-zero when it falls short.
 
+mod bench;
 mod conformance;
 mod crds;
 mod stories;
@@ -29,6 +30,8 @@ enum Command {
     Testbed(testbed::Arguments),
     /// Send the same requests to the embedded cluster and to the real API server
     Conformance(conformance::Arguments),
+    /// Measure against the goals, in an optimised build
+    Bench(bench::Arguments),
     /// Play every scenario once, on the embedded cluster or on the real control plane
     Stories(stories::Arguments),
     /// Play every scenario with many seeds, each twice, and compare the traces
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Testbed(arguments) => testbed::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Stories(arguments) => stories::run(&arguments),
         Command::Swarm(arguments) => swarm::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),

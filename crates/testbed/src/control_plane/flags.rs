@@ -4,6 +4,9 @@
 
 use super::Layout;
 
+/// Far above what they need, so that a roll never waits for their own limits.
+const UNHURRIED: [&str; 2] = ["--kube-api-qps=500", "--kube-api-burst=1000"];
+
 impl Layout {
     fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
@@ -73,6 +76,9 @@ impl Layout {
             // Our kubelets renew every ten seconds, as real ones do.
             "--node-monitor-grace-period=40s".into(),
         ]
+        .into_iter()
+        .chain(UNHURRIED.map(str::to_owned))
+        .collect()
     }
 
     pub(super) fn scheduler(&self) -> Vec<String> {
@@ -84,5 +90,8 @@ impl Layout {
             format!("--secure-port={port}"),
             format!("--cert-dir={}", self.file("scheduler-certs")),
         ]
+        .into_iter()
+        .chain(UNHURRIED.map(str::to_owned))
+        .collect()
     }
 }

@@ -1,0 +1,182 @@
+//! What the audit log says of a roll: writes, evictions, and how soon room in a budget was used.
+//!
+//! Owns the counting. Everything is taken from the API server's log; the client that rolls is known by
+//! its user agent. A dry run changes nothing and is not a write. The leader's lease is renewed by the
+//! clock, not by work, and is left out.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use shipshape_api::names::LEADER_LEASE;
+
+use super::eyes::Closures;
+use crate::audit::AuditEntry;
+
+/// The counts of one roll.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Changes that were asked for, by verb and resource, refused ones included.
+    pub(super) writes: BTreeMap<String, usize>,
+    /// Evictions that were asked for.
+    pub(super) evict_calls: usize,
+    /// Evictions that were granted.
+    pub(super) evicted: usize,
+    /// Dry runs.
+    pub(super) dry_runs: usize,
+    /// From the opening of a budget that pods wait for to the next eviction under it, in seconds,
+    /// sorted.
+    pub(super) openings: Vec<f64>,
+}
+
+/// Who rolls, as the log names it, and from when on it counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Actor {
+    /// How its user agent begins.
+    pub(super) agent: &'static str,
+    /// The start of the roll.
+    pub(super) since: Timestamp,
+}
+
+impl Actor {
+    fn did(self, entry: &AuditEntry) -> bool {
+        entry.user_agent.starts_with(self.agent) && entry.request_received_timestamp >= self.since
+    }
+}
+
+/// Counts what the actor did; the log must reach back to where the pods were bound.
+pub(super) fn count(entries: &[AuditEntry], actor: Actor, closures: &Closures) -> Counts {
+    let mut counts = Counts::default();
+    for entry in entries.iter().filter(|entry| actor.did(entry)) {
+        let is_write = matches!(
+            entry.verb.as_str(),
+            "create" | "update" | "patch" | "delete"
+        );
+        if !is_write || is_leadership(entry) {
+            continue;
+        }
+        if entry.is_dry_run() {
+            counts.dry_runs += 1;
+            continue;
+        }
+        *counts.writes.entry(words(entry)).or_default() += 1;
+        if entry.is("create", "pods/eviction") {
+            counts.evict_calls += 1;
+            counts.evicted += usize::from(entry.succeeded());
+        }
+    }
+    counts.openings = openings(entries, actor, closures);
+    counts
+}
+
+fn is_leadership(entry: &AuditEntry) -> bool {
+    let object = entry.object_ref.as_ref();
+    object.is_some_and(|it| it.resource == "leases" && it.name == LEADER_LEASE)
+}
+
+fn words(entry: &AuditEntry) -> String {
+    let Some(object) = &entry.object_ref else {
+        return format!("{} {}", entry.verb, entry.request_uri);
+    };
+    match object.subresource.as_str() {
+        "" => format!("{} {}", entry.verb, object.resource),
+        subresource => format!("{} {}/{subresource}", entry.verb, object.resource),
+    }
+}
+
+/// A granted eviction.
+struct Moved<'a> {
+    at: Timestamp,
+    budget: &'a str,
+    /// Since when its node was closed.
+    waited_from: Option<Timestamp>,
+}
+
+/// Follows each budget's room: what the disruption controller writes, less what evictions took since.
+/// When it goes from none to some while a pod under it waits on a closed node, time runs until the
+/// next eviction under it.
+fn openings(entries: &[AuditEntry], actor: Actor, closures: &Closures) -> Vec<f64> {
+    let moved = moves(entries, actor, closures);
+    let mut room: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut found = Vec::new();
+    let mut next_move = moved.iter().peekable();
+    for entry in entries {
+        let Some((budget, allowed)) = written_room(entry) else {
+            continue;
+        };
+        let at = entry.stage_timestamp;
+        while let Some(one) = next_move.next_if(|one| one.at < at) {
+            *room.entry(one.budget).or_default() -= 1;
+        }
+        let before = room.insert(budget, allowed).unwrap_or(allowed);
+        let mut later = moved
+            .iter()
+            .filter(|one| one.budget == budget && one.at >= at);
+        let is_awaited = later
+            .clone()
+            .any(|one| one.waited_from.is_some_and(|since| since < at));
+        if let (true, Some(next)) = (before <= 0 && allowed > 0 && is_awaited, later.next()) {
+            found.push(next.at.duration_since(at).as_secs_f64());
+        }
+    }
+    found.sort_by(f64::total_cmp);
+    found
+}
+
+/// All granted evictions under budgets, in order of time.
+fn moves<'a>(entries: &'a [AuditEntry], actor: Actor, closures: &Closures) -> Vec<Moved<'a>> {
+    let mut nodes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut moved = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.succeeded()) {
+        let Some(object) = &entry.object_ref else {
+            continue;
+        };
+        if entry.is("create", "pods/binding") {
+            let body = entry.request_object.as_ref();
+            let node = body.and_then(|body| body.pointer("/target/name")?.as_str());
+            nodes.insert(&object.name, node.unwrap_or_default());
+        } else if entry.is("create", "pods/eviction") && actor.did(entry) {
+            let node = nodes.get(object.name.as_str());
+            moved.push(Moved {
+                at: entry.request_received_timestamp,
+                budget: workload(&object.name),
+                waited_from: node.and_then(|node| closures.since.get(*node).copied()),
+            });
+        }
+    }
+    moved.sort_by_key(|one| one.at);
+    moved
+}
+
+/// The Deployment of a pod, which is also the name of its budget.
+fn workload(pod: &str) -> &str {
+    pod.rsplitn(3, '-').nth(2).unwrap_or(pod)
+}
+
+/// The room that the disruption controller writes into a budget.
+fn written_room(entry: &AuditEntry) -> Option<(&str, i64)> {
+    let is_status = entry.is("update", "poddisruptionbudgets/status");
+    let body = entry
+        .request_object
+        .as_ref()
+        .filter(|_| is_status && entry.succeeded())?;
+    let allowed = body
+        .pointer("/status/disruptionsAllowed")
+        .and_then(Value::as_i64);
+    Some((
+        &entry.object_ref.as_ref()?.name,
+        allowed.unwrap_or_default(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::workload;
+
+    #[test]
+    fn a_pods_workload_is_its_name_without_two_suffixes() {
+        assert_eq!(workload("filler-1-6f7c8d9b54-x2x4z"), "filler-1");
+        assert_eq!(workload("spread-6f7c8d9b54-x2x4z"), "spread");
+        assert_eq!(workload("alone"), "alone");
+    }
+}

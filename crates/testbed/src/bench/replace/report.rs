@@ -1,0 +1,267 @@
+//! The figures of rolls beside their goals, as tables.
+//!
+//! Owns the goals. Must not measure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::log::Counts;
+use super::scene::{Case, PODS_PER_NODE};
+use crate::bench::table::Table;
+use crate::bench::usage::{as_f64, machine, megabytes};
+use crate::bench::{Figure, judge};
+use crate::kwok::Readiness;
+
+/// Processor time of the controller for each replaced node, in seconds.
+const CPU: f64 = 0.055;
+/// How much more of it a node of the largest cluster may cost than one of the smallest.
+const CPU_GROWTH: f64 = 1.15;
+/// Writes for each replaced node with ten pods.
+const WRITES: f64 = 30.0;
+/// Evictions that are asked for, for each that is granted: without and with budgets in the way.
+const CALLS: (f64, f64) = (1.01, 1.05);
+/// Evictions of each pod over the whole roll.
+const MOVES: f64 = 1.005;
+/// From room in a budget to the next eviction under it, in seconds.
+const HEADROOM: f64 = 0.25;
+/// What nobody can do without: an eviction for each pod, the cordon, the end of the Node.
+const LEAST_WRITES: usize = PODS_PER_NODE + 2;
+
+/// One roll.
+#[derive(Debug)]
+pub(super) struct Roll {
+    pub(super) case: Case,
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
+    pub(super) peak: u64,
+    pub(super) closed: usize,
+    pub(super) counts: Counts,
+}
+
+impl Roll {
+    fn name(&self) -> String {
+        let pods = if self.is_slow() { ", slow pods" } else { "" };
+        format!(
+            "{} nodes, boot {} s{pods}",
+            self.case.nodes,
+            self.case.boot.as_secs()
+        )
+    }
+
+    fn is_slow(&self) -> bool {
+        self.case.readiness != Readiness::AtOnce
+    }
+
+    fn per_node(&self, count: usize) -> f64 {
+        as_f64(count as u64) / f64::from(self.case.nodes)
+    }
+
+    fn cpu_per_node(&self) -> f64 {
+        self.cpu.as_secs_f64() / f64::from(self.case.nodes)
+    }
+
+    fn writes_per_node(&self) -> f64 {
+        self.per_node(self.counts.writes.values().sum())
+    }
+
+    fn calls_per_evicted(&self) -> f64 {
+        as_f64(self.counts.evict_calls as u64) / as_f64(self.counts.evicted.max(1) as u64)
+    }
+
+    fn evictions_per_pod(&self) -> f64 {
+        as_f64(self.counts.evicted as u64) / as_f64(self.case.pods() as u64)
+    }
+
+    /// Most memory, where there is a goal for this size.
+    fn most_memory(&self) -> Option<u64> {
+        match self.case.nodes {
+            ..=200 => Some(48_000_000),
+            201..=400 => Some(64_000_000),
+            401.. => None,
+        }
+    }
+
+    fn headroom(&self, percent: usize) -> Option<f64> {
+        let all = &self.counts.openings;
+        let place = (all.len().checked_sub(1)? * percent).div_ceil(100);
+        all.get(place).copied()
+    }
+
+    fn shortfalls(&self) -> Vec<String> {
+        let most_calls = if self.is_slow() { CALLS.1 } else { CALLS.0 };
+        let allowed = self.case.allowed();
+        let goals = [
+            (
+                self.cpu_per_node() <= CPU,
+                format!("{:.3} CPU s a node", self.cpu_per_node()),
+            ),
+            (
+                self.writes_per_node() <= WRITES,
+                format!("{:.1} writes a node", self.writes_per_node()),
+            ),
+            (
+                self.calls_per_evicted() <= most_calls,
+                format!(
+                    "{:.3} evict calls for an evicted pod",
+                    self.calls_per_evicted()
+                ),
+            ),
+            (
+                self.evictions_per_pod() <= MOVES,
+                format!("{:.3} evictions a pod", self.evictions_per_pod()),
+            ),
+            (
+                self.closed <= allowed,
+                format!("{} nodes closed of {allowed} allowed", self.closed),
+            ),
+            (
+                self.closed >= allowed,
+                format!("only {} of {allowed} nodes closed at once", self.closed),
+            ),
+            (
+                self.most_memory().is_none_or(|most| self.peak <= most),
+                format!("{} resident", megabytes(self.peak)),
+            ),
+            (
+                self.headroom(99).is_none_or(|p99| p99 <= HEADROOM),
+                format!(
+                    "{} from room to eviction (p99)",
+                    milliseconds(self.headroom(99))
+                ),
+            ),
+        ];
+        let missed = judge(goals).into_iter();
+        missed
+            .map(|text| format!("{}: {text}", self.name()))
+            .collect()
+    }
+}
+
+/// All tables and the verdict.
+pub(super) fn figure(rolls: &[Roll]) -> Figure {
+    let mut shortfalls: Vec<String> = rolls.iter().flat_map(Roll::shortfalls).collect();
+    shortfalls.extend(growth(rolls));
+    let last = rolls.iter().filter(|roll| !roll.is_slow()).next_back();
+    let last_line = last.map_or_else(String::new, |roll| {
+        format!(
+            "bench replace: {} in {:.0} s, {:.0} ms CPU and {:.1} writes a node, {}",
+            roll.name(),
+            roll.wall.as_secs_f64(),
+            roll.cpu_per_node() * 1e3,
+            roll.writes_per_node(),
+            megabytes(roll.peak)
+        )
+    });
+    Figure {
+        text: format!(
+            "{}\n\n{}\n\n{}",
+            machine(),
+            figures(rolls).render(),
+            writes(rolls).render()
+        ),
+        last_line,
+        shortfalls,
+    }
+}
+
+/// Whether a node of the largest cluster costs more than one of the smallest.
+fn growth(rolls: &[Roll]) -> Option<String> {
+    let alike = |roll: &&Roll| !roll.is_slow() && roll.case.boot.is_zero();
+    let smallest = rolls
+        .iter()
+        .filter(alike)
+        .min_by_key(|roll| roll.case.nodes)?;
+    let largest = rolls
+        .iter()
+        .filter(alike)
+        .max_by_key(|roll| roll.case.nodes)?;
+    let growth = largest.cpu_per_node() / smallest.cpu_per_node();
+    (growth > CPU_GROWTH)
+        .then(|| format!("a node of the largest cluster costs {growth:.2} times the CPU"))
+}
+
+fn figures(rolls: &[Roll]) -> Table {
+    let names = rolls.iter().map(Roll::name);
+    let mut table = Table::new(
+        ["figure".to_owned()]
+            .into_iter()
+            .chain(names)
+            .chain(["goal".to_owned()]),
+    );
+    let mut row = |name: &str, goal: &str, cell: &dyn Fn(&Roll) -> String| {
+        let cells = rolls.iter().map(cell);
+        table.row(
+            [name.to_owned()]
+                .into_iter()
+                .chain(cells)
+                .chain([goal.to_owned()]),
+        );
+    };
+    row("wall s", "", &|roll| {
+        format!("{:.1}", roll.wall.as_secs_f64())
+    });
+    row("nodes/h", "", &|roll| {
+        format!(
+            "{:.0}",
+            f64::from(roll.case.nodes) * 3600.0 / roll.wall.as_secs_f64()
+        )
+    });
+    row("CPU ms a node", "≤ 55", &|roll| {
+        format!("{:.1}", roll.cpu_per_node() * 1e3)
+    });
+    row("most resident", "≤ 48 MB at 200, 64 MB at 400", &|roll| {
+        megabytes(roll.peak)
+    });
+    row("writes a node", "≤ 30", &|roll| {
+        format!("{:.1}", roll.writes_per_node())
+    });
+    row("least possible writes", "", &|_| LEAST_WRITES.to_string());
+    row(
+        "evict calls an evicted pod",
+        "≤ 1.01, slow 1.05",
+        &|roll| format!("{:.3}", roll.calls_per_evicted()),
+    );
+    row("evictions a pod", "1.00", &|roll| {
+        format!("{:.3}", roll.evictions_per_pod())
+    });
+    row("closed at once / allowed", "all, never more", &|roll| {
+        format!("{} / {}", roll.closed, roll.case.allowed())
+    });
+    row("room to eviction p50", "", &|roll| {
+        milliseconds(roll.headroom(50))
+    });
+    row("room to eviction p99", "≤ 250 ms", &|roll| {
+        milliseconds(roll.headroom(99))
+    });
+    row("times that room was awaited", "", &|roll| {
+        roll.counts.openings.len().to_string()
+    });
+    row("dry runs a node", "", &|roll| {
+        format!("{:.1}", roll.per_node(roll.counts.dry_runs))
+    });
+    table
+}
+
+fn writes(rolls: &[Roll]) -> Table {
+    let names = rolls.iter().map(Roll::name);
+    let mut table = Table::new(["writes a node".to_owned()].into_iter().chain(names));
+    let kinds: BTreeSet<&String> = rolls
+        .iter()
+        .flat_map(|roll| roll.counts.writes.keys())
+        .collect();
+    for kind in kinds {
+        let cells = rolls.iter().map(|roll| {
+            let count = roll.counts.writes.get(kind).copied().unwrap_or_default();
+            format!("{:.2}", roll.per_node(count))
+        });
+        table.row([kind.clone()].into_iter().chain(cells));
+    }
+    table
+}
+
+fn milliseconds(seconds: Option<f64>) -> String {
+    seconds.map_or_else(
+        || "–".to_owned(),
+        |seconds| format!("{:.0} ms", seconds * 1e3),
+    )
+}
