@@ -22,6 +22,7 @@ use shipshape_provider::Provider;
 use crate::error::PassError;
 use crate::evictions::Evictions;
 use crate::operator::{Places, Providers};
+use crate::vitals::Vitals;
 
 /// Pods by the node they are bound to.
 pub(crate) const PODS_BY_NODE: &str = "node";
@@ -183,6 +184,12 @@ fn step_term(task: &NodePatchTask) -> String {
     format!("{:?}", step.unwrap_or_default())
 }
 
+/// Where a process keeps its own objects, and where it shows itself.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) vitals: Vitals,
+}
+
 /// Everything that a pass can reach.
 #[derive(Clone)]
 pub(crate) struct Context {
@@ -195,6 +202,7 @@ pub(crate) struct Context {
     pub(crate) ledger: LedgerStore,
     pub(crate) events: Events,
     pub(crate) evictions: Evictions,
+    pub(crate) vitals: Vitals,
     providers: Providers,
 }
 
@@ -204,8 +212,9 @@ impl Context {
         clock: Clock,
         settings: Arc<Settings>,
         providers: Providers,
-        places: &Places,
+        around: Surroundings<'_>,
     ) -> Self {
+        let Surroundings { places, vitals } = around;
         // A negative setting counts as none: the lock then shows the shortest lease there is.
         let lock_lease = settings.lock_lease.try_into().unwrap_or_default();
         Self {
@@ -219,6 +228,7 @@ impl Context {
                 events::Settings::new(&places.identity),
             ),
             evictions: Evictions::default(),
+            vitals,
             providers,
             settings,
             clock,

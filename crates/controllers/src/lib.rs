@@ -12,6 +12,8 @@ mod perform;
 mod report;
 mod run;
 mod task;
+mod vitals;
 mod watches;
 
 pub use operator::{Operator, Places, Providers};
+pub use vitals::{Readiness, Vitals};

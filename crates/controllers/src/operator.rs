@@ -14,7 +14,8 @@ use shipshape_cluster::{Clock, Key, Shutdown};
 use shipshape_engine::settings::Settings;
 use shipshape_provider::ProviderSource;
 
-use crate::context::Context;
+use crate::context::{Context, Surroundings};
+use crate::vitals::Vitals;
 use crate::{run, task, watches};
 
 /// Clouds by the type that a manifest names.
@@ -57,6 +58,8 @@ pub struct Operator {
     pub places: Places,
     /// How leadership is held; `None` when only one process can exist.
     pub election: Option<leader::Settings>,
+    /// What this process shows of itself.
+    pub vitals: Vitals,
 }
 
 impl Operator {
@@ -82,17 +85,21 @@ impl Operator {
             self.clock,
             Arc::clone(&self.settings),
             self.providers.clone(),
-            &self.places,
+            Surroundings {
+                places: &self.places,
+                vitals: self.vitals.clone(),
+            },
         );
         let queues = watches::Queues {
             runs: Queue::<Key>::new(self.clock),
             tasks: Queue::<Key>::new(self.clock),
         };
+        let term = self.vitals.begin_term(&context.stores, &queues);
         let _following = watches::start(&context, &queues);
         tokio::select! {
             biased;
             () = shutdown.begun() => return,
-            () = watches::synced(&context) => {}
+            () = watches::synced(&context) => term.filled(),
         }
         let runs = queue::run(
             &queues.runs,

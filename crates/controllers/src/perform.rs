@@ -133,6 +133,7 @@ async fn grant_slots(
     let mut ledger = read.clone();
     ledger.slots.extend(slots.iter().cloned());
     context.ledger.write(&ledger).await?;
+    context.vitals.saw_ledger(&ledger);
     Ok(())
 }
 
@@ -147,6 +148,7 @@ async fn release_slot(context: &Context, node_uid: &str, task: &str) -> Result<(
     {
         ledger.slots.remove(node_uid);
         context.ledger.write(&ledger).await?;
+        context.vitals.saw_ledger(&ledger);
     }
     Ok(())
 }
@@ -317,6 +319,7 @@ async fn evict_pod(context: &Context, target: &PodTarget) -> Result<(), PassErro
     };
     let outcome = evict::evict(&context.client, pod, Mode::Real).await;
     tracing::debug!(pod = %key, ?outcome, "evict");
+    context.vitals.saw_eviction(word_of(&outcome));
     match outcome {
         Ok(Eviction::Accepted) => {}
         Ok(Eviction::Gone | Eviction::NamespaceTerminating) => evictions.give_back(&target.uid),
@@ -337,6 +340,17 @@ async fn evict_pod(context: &Context, target: &PodTarget) -> Result<(), PassErro
         Err(error) => return Err(error.into()),
     }
     Ok(())
+}
+
+/// What came of an eviction, in one word.
+fn word_of(outcome: &Result<Eviction, Error>) -> &'static str {
+    match outcome {
+        Ok(Eviction::Accepted) => "accepted",
+        Ok(Eviction::Blocked { .. }) => "blocked",
+        Ok(Eviction::Refused { .. }) => "refused",
+        Ok(Eviction::Gone | Eviction::NamespaceTerminating) => "gone",
+        Err(_) => "error",
+    }
 }
 
 /// What a refusal says about the pod.

@@ -40,7 +40,7 @@ where
     }
     let about: ObjectReference = observed.object_ref(&());
     for notice in notices {
-        tracing::info!(object = %key, reason = notice.reason, "{}", notice.message);
+        tracing::info!(reason = notice.reason, "{}", notice.message);
         let severity = if notice.warning {
             Severity::Warning
         } else {

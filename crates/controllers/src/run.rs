@@ -12,6 +12,7 @@ use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_engine::decision::Effect;
 use shipshape_engine::run::decide;
+use tracing::Instrument;
 
 use crate::context::Context;
 use crate::error::PassError;
@@ -20,15 +21,18 @@ use crate::report::report;
 
 /// One pass over one run.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
-    match pass(context, &key).await {
+    let span = tracing::info_span!("pass", run = %key);
+    let outcome = match pass(context, &key).instrument(span.clone()).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
-            tracing::warn!(run = %key, error = in_full(&error), "pass failed");
+            tracing::warn!(parent: &span, error = in_full(&error), "pass failed");
             Outcome::Retry {
                 class: error.class(),
             }
         }
-    }
+    };
+    context.vitals.saw_pass("run", &outcome);
+    outcome
 }
 
 async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {

@@ -6,10 +6,12 @@
 mod observe;
 
 use jiff::Timestamp;
+use shipshape_api::NodePatchTaskStatus;
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_engine::replace::decide;
+use tracing::{Instrument, Span};
 
 use crate::context::Context;
 use crate::error::PassError;
@@ -18,15 +20,35 @@ use crate::report::report;
 
 /// One pass over one task.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
-    match pass(context, &key).await {
+    let span = span(context, &key);
+    let outcome = match pass(context, &key).instrument(span.clone()).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
-            tracing::warn!(task = %key, error = in_full(&error), "pass failed");
+            tracing::warn!(parent: &span, error = in_full(&error), "pass failed");
             Outcome::Retry {
                 class: error.class(),
             }
         }
-    }
+    };
+    context.vitals.saw_pass("task", &outcome);
+    outcome
+}
+
+/// What every line of the log says besides its message: which task, of which run and node, and the
+/// step that the pass found it at.
+fn span(context: &Context, key: &Key) -> Span {
+    let Some(task) = context.stores.tasks.get(key) else {
+        return tracing::info_span!("pass", task = %key);
+    };
+    let status = task.status.as_ref();
+    let step = status.map(NodePatchTaskStatus::step_name);
+    tracing::info_span!(
+        "pass",
+        task = %key,
+        run = task.spec.run_name,
+        node = task.spec.node_name,
+        step = ?step.unwrap_or_default(),
+    )
 }
 
 async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {
@@ -55,5 +77,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         &decision.notices,
     )
     .await?;
+    let observed = snapshot.task.status.as_ref();
+    context.vitals.saw_task(observed, &status);
     acted.map(|()| decision.wake)
 }

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::swarm::Seeds;
 
+use crate::controller::serve::BindAddress;
+
 /// Keeps every node of a Kubernetes cluster shipshape.
 #[derive(Debug, Parser)]
 #[command(version, about, propagate_version = true)]
@@ -77,6 +79,16 @@ pub(crate) struct ControllerOptions {
     /// Settings; docs/controller.md documents the keys.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Where /metrics is served; 0 means nowhere.
+    #[arg(long, value_name = "[HOST]:PORT", default_value = ":8080")]
+    pub(crate) metrics_bind_address: BindAddress,
+    /// Where /healthz and /readyz are served; 0 means nowhere.
+    #[arg(long, value_name = "[HOST]:PORT", default_value = ":8081")]
+    pub(crate) health_probe_bind_address: BindAddress,
+    /// Whether a lease decides who works [default: leaderElection.enabled of the configuration].
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub(crate) leader_elect: Option<bool>,
     /// Form of the logs.
     #[arg(long, value_enum, default_value_t = LogFormat::Json)]
     pub(crate) log_format: LogFormat,

@@ -1,6 +1,9 @@
 //! `shipshape controller`: the controllers against a cluster, until asked to stop.
 //!
-//! Owns the wiring of client, clouds and signals.
+//! Owns the wiring of client, clouds, servers and signals.
+
+mod requests;
+pub(crate) mod serve;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,22 +11,27 @@ use std::time::Duration;
 
 use anyhow::Context;
 use jiff::SignedDuration;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use shipshape_cluster::{Clock, Shutdown, leader};
-use shipshape_controllers::{Operator, Places, Providers};
+use shipshape_controllers::{Operator, Places, Providers, Vitals};
 use shipshape_simulator::cloud::wire::RemoteCloud;
 
 use crate::cli::ControllerOptions;
 use crate::config::{Config, LeaderElection};
 use crate::logs;
 use crate::signals::Signals;
+use requests::Counting;
 
 /// What the operator calls itself to the API.
 const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
 
 pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
     logs::start(options.log_format, &options.log_level)?;
-    let config = Config::load(options.config.as_deref())?;
+    let mut config = Config::load(options.config.as_deref())?;
+    if let Some(leader_elect) = options.leader_elect {
+        config.leader_election.enabled = leader_elect;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -34,8 +42,11 @@ pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
 async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let identity = identity();
+    let vitals = Vitals::default();
+    let _metrics = serve::metrics(&options.metrics_bind_address, &vitals).await?;
+    let _health = serve::health(&options.health_probe_bind_address, &vitals).await?;
     let operator = Operator {
-        client: client(options).await?,
+        client: client(options, &vitals).await?,
         clock: Clock::System,
         settings: Arc::new(config.settings.clone()),
         providers: providers(&config)?,
@@ -45,6 +56,7 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
             namespace: config.namespace,
             identity,
         },
+        vitals,
     };
     let shutdown = Shutdown::new();
     let told = shutdown.clone();
@@ -63,7 +75,7 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-async fn client(options: &ControllerOptions) -> anyhow::Result<kube::Client> {
+async fn client(options: &ControllerOptions, vitals: &Vitals) -> anyhow::Result<kube::Client> {
     let mut config = match &options.kubeconfig {
         Some(file) => {
             let kubeconfig = Kubeconfig::read_from(file)
@@ -79,7 +91,8 @@ async fn client(options: &ControllerOptions) -> anyhow::Result<kube::Client> {
     // Audit logs tell the operator by this.
     let agent = http::HeaderValue::from_static(USER_AGENT);
     config.headers.push((http::header::USER_AGENT, agent));
-    kube::Client::try_from(config).context("cannot build a client")
+    let builder = ClientBuilder::try_from(config).context("cannot build a client")?;
+    Ok(builder.with_layer(&Counting(vitals.clone())).build())
 }
 
 fn providers(config: &Config) -> anyhow::Result<Providers> {

@@ -15,7 +15,11 @@ pub(crate) fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     let started = match format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => builder
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .try_init(),
         LogFormat::Console => {
             let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
             builder.with_ansi(is_terminal).try_init()

@@ -92,6 +92,8 @@ impl Controller {
             .arg(&self.kubeconfig)
             .arg("--config")
             .arg(self.folder.join("controller.yaml"))
+            // Several controllers run on one machine here.
+            .args(["--metrics-bind-address", "0", "--health-probe-bind-address", "0"])
             .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

@@ -60,7 +60,10 @@ pub(super) async fn observe(
         Observed::NotAsked
     } else {
         match context.ledger.read().await {
-            Ok(ledger) => Observed::Present(ledger),
+            Ok(ledger) => {
+                context.vitals.saw_ledger(&ledger);
+                Observed::Present(ledger)
+            }
             Err(error) => Observed::Unknown(in_full(&error)),
         }
     };

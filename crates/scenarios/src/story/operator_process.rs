@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shipshape_api::names;
 use shipshape_cluster::{Shutdown, leader};
-use shipshape_controllers::{Operator, Places, Providers};
+use shipshape_controllers::{Operator, Places, Providers, Vitals};
 use shipshape_engine::settings::Settings;
 use tokio::task::JoinHandle;
 
@@ -47,6 +47,7 @@ impl OperatorProcess {
             providers,
             election: Some(self.election(&identity)),
             places: Places::new(identity),
+            vitals: Vitals::default(),
         };
         let shutdown = Shutdown::new();
         let told = shutdown.clone();

@@ -1,0 +1,9 @@
+//! The commands that people use, as processes, against an embedded API on loopback.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot be set up must fail"
+)]
+
+mod cluster;
+mod controller;
