@@ -59,13 +59,7 @@ pub(super) async fn observe(
     let ledger = if waiting.is_empty() {
         Observed::NotAsked
     } else {
-        match context.ledger.read().await {
-            Ok(ledger) => {
-                context.vitals.saw_ledger(&ledger);
-                Observed::Present(ledger)
-            }
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
+        ledger(context).await
     };
     let status = run.status.clone().unwrap_or_default();
     let failed = look.tasks(Standing::Failed);
@@ -108,6 +102,17 @@ pub(super) async fn observe(
         ledger,
         run: run.as_ref().clone(),
     }))
+}
+
+/// The ledger, read live.
+async fn ledger(context: &Context) -> Observed<Ledger> {
+    match context.ledger.read().await {
+        Ok(ledger) => {
+            context.vitals.saw_ledger(&ledger);
+            Observed::Present(ledger)
+        }
+        Err(error) => Observed::Unknown(in_full(&error)),
+    }
 }
 
 /// Other runs in the same cloud that have not ended.
