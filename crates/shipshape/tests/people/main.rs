@@ -1,7 +1,7 @@
 //! The commands that people use, as processes, against an embedded API on loopback.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot be set up must fail"
 )]
 
