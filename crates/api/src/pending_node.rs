@@ -1,12 +1,14 @@
 //! PendingNode: one machine on its way in or out.
 //!
-//! Owns spec and status. Made by tasks and by verification, driven by the machine controller.
+//! Owns spec and status. Made by tasks for their machines, or by a person; driven by a controller of
+//! its own, which deletes it once its goal is reached.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::provider::ProviderRef;
 use crate::schema;
 
 /// Which machine, and where it shall go.
@@ -24,7 +26,7 @@ use crate::schema;
     printcolumn(name = "Node", type_ = "string", json_path = ".spec.nodeName"),
     printcolumn(name = "Goal", type_ = "string", json_path = ".spec.goal"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.cspState"),
-    printcolumn(name = "Reached", type_ = "boolean", json_path = ".status.reachedGoal"),
+    printcolumn(name = "Since", type_ = "date", json_path = ".status.cspStateSince"),
     printcolumn(
         name = "Waiting for",
         type_ = "string",
@@ -34,6 +36,12 @@ use crate::schema;
         name = "Deadline",
         type_ = "string",
         json_path = ".spec.deadline",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Task",
+        type_ = "string",
+        json_path = ".spec.taskRef.name",
         priority = 1
     ),
     printcolumn(
@@ -79,6 +87,28 @@ pub struct PendingNodeSpec {
     /// When the goal must be reached; a machine that has not joined by then is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// The cloud that the machine is in; without it no state can be asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderRef>,
+    /// The task that waits for the machine. While it lives it decides; once it is gone, a machine
+    /// that has not joined is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_ref: Option<TaskRef>,
+}
+
+/// A task, so exactly that another one of the same name is a stranger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRef {
+    /// Namespace of the task.
+    #[schemars(transform = schema::some_text(63))]
+    pub namespace: String,
+    /// Name of the task.
+    #[schemars(transform = schema::some_text(schema::NAME))]
+    pub name: String,
+    /// UID of the task.
+    #[schemars(transform = schema::some_text(schema::UID))]
+    pub uid: String,
 }
 
 /// Where a machine shall go.
@@ -130,7 +160,10 @@ pub struct PendingNodeStatus {
     /// Where the machine is in its life.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub csp_state: Option<CspState>,
-    /// Whether the goal is reached.
+    /// Since when the machine has been seen in that state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csp_state_since: Option<Time>,
+    /// Whether the goal is reached; the object goes with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_goal: Option<bool>,
     /// What the machine waits for, in one sentence.

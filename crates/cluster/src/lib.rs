@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod lock;
 pub mod node;
 pub mod patch;
+pub mod pending;
 pub mod queue;
 pub mod shutdown;
 pub mod status;

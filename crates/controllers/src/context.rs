@@ -9,11 +9,12 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
-use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef};
+use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef};
 use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
+use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::settings::Settings;
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
@@ -49,11 +50,17 @@ pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
 /// Tasks by the step they are in.
 pub(crate) const TASKS_BY_STEP: &str = "step";
 
+/// PendingNodes by the UID of the task that waits for them.
+pub(crate) const PENDING_BY_TASK: &str = "task";
+/// PendingNodes by the provider id of their machine.
+pub(crate) const PENDING_BY_MACHINE: &str = "machine";
+
 /// Copies of the kinds that passes read.
 #[derive(Clone)]
 pub(crate) struct Stores {
     pub(crate) runs: Store<NodePatchRun>,
     pub(crate) tasks: Store<NodePatchTask>,
+    pub(crate) pending: Store<PendingNode>,
     pub(crate) nodes: Store<Node, NodeView>,
     pub(crate) pods: Store<Pod, PodView>,
     pub(crate) budgets: Store<PodDisruptionBudget>,
@@ -86,6 +93,13 @@ impl Stores {
                         .collect()
                 })
                 .with_index(TASKS_BY_STEP, |task| vec![step_term(task)]),
+            pending: Store::new()
+                .with_index(PENDING_BY_TASK, |one: &PendingNode| {
+                    one.spec.task_ref.iter().map(|it| it.uid.clone()).collect()
+                })
+                .with_index(PENDING_BY_MACHINE, |one| {
+                    one.spec.provider_id.clone().into_iter().collect()
+                }),
             nodes: Store::keeping(|node: Node| NodeView::of(&node))
                 .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
                     node.provider_id.iter().map(|id| id.0.clone()).collect()
@@ -198,6 +212,7 @@ pub(crate) struct Context {
     pub(crate) settings: Arc<Settings>,
     pub(crate) stores: Stores,
     pub(crate) nodes: Nodes,
+    pub(crate) pending: PendingNodes,
     pub(crate) locks: Locks,
     pub(crate) ledger: LedgerStore,
     pub(crate) events: Events,
@@ -220,6 +235,7 @@ impl Context {
         Self {
             stores: Stores::new(),
             nodes: Nodes::new(client.clone()),
+            pending: PendingNodes::new(client.clone()),
             locks: Locks::new(client.clone(), clock, &places.lock_namespace, lock_lease),
             ledger: LedgerStore::new(client.clone(), &places.namespace),
             events: Events::new(

@@ -3,11 +3,13 @@
 //! Owns the wiring between the cluster, the clouds and the engine. Must not decide (the engine does)
 //! and must not keep state that a restart would lose. Entry: [`Operator`].
 
+mod answer;
 mod context;
 mod drain;
 mod error;
 mod evictions;
 mod operator;
+mod pending;
 mod perform;
 mod report;
 mod run;

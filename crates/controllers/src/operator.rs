@@ -16,7 +16,7 @@ use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::vitals::Vitals;
-use crate::{run, task, watches};
+use crate::{pending, run, task, watches};
 
 /// Clouds by the type that a manifest names.
 pub type Providers = BTreeMap<String, Arc<dyn ProviderSource>>;
@@ -93,6 +93,7 @@ impl Operator {
         let queues = watches::Queues {
             runs: Queue::<Key>::new(self.clock),
             tasks: Queue::<Key>::new(self.clock),
+            pending: Queue::<Key>::new(self.clock),
         };
         let term = self.vitals.begin_term(&context.stores, &queues);
         let _following = watches::start(&context, &queues);
@@ -112,11 +113,15 @@ impl Operator {
         let tasks = queue::run(&queues.tasks, Pace::default(), |key| {
             task::reconcile(&context, key)
         });
+        let machines = queue::run(&queues.pending, Pace::default(), |key| {
+            pending::reconcile(&context, key)
+        });
         let stop = async {
             shutdown.begun().await;
             queues.runs.close();
             queues.tasks.close();
+            queues.pending.close();
         };
-        futures::join!(runs, tasks, stop);
+        futures::join!(runs, tasks, machines, stop);
     }
 }

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Taint;
 use kube::Api;
 use kube::api::PostParams;
-use shipshape_api::{NodePatchRun, NodePatchTask, ProviderRef, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef, names};
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::finalizer;
 use shipshape_cluster::lock::Claim;
 use shipshape_cluster::node::Live;
+use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, ErrorClass, Key};
 use shipshape_engine::decision::{Effect, Kept, KeptKind, LockRequest, NodeTarget, PodTarget};
 use shipshape_engine::drain::{Refusal, payer};
@@ -99,6 +100,13 @@ async fn perform_one(
         Effect::HoldDeployment { .. } | Effect::ReleaseDeployment { .. } => {
             scale_autoscaler(context, effect).await
         }
+        Effect::EnsurePending(wanted) => ensure_pending(context, wanted).await,
+        Effect::TurnPending { name, uid } => {
+            let written = context.pending.turn(name, uid).await?;
+            expect_pending(context, name, &written);
+            Ok(())
+        }
+        Effect::ForgetPending { name, uid } => Ok(context.pending.forget(name, uid).await?),
         Effect::EnsureFinalizer(kept) => set_finalizer(context, kept, true).await,
         Effect::DropFinalizer(kept) => set_finalizer(context, kept, false).await,
     }
@@ -179,6 +187,20 @@ async fn ensure_task(context: &Context, task: &NodePatchTask) -> Result<(), Pass
     }
     let why = format!("it belongs to another run, {}", existing.spec.run_uid);
     Err(Error::Disagrees { object, why }.into())
+}
+
+/// The task's next pass must not run on a copy without the object, else it would be made again.
+async fn ensure_pending(context: &Context, wanted: &PendingNode) -> Result<(), PassError> {
+    let written = context.pending.ensure(wanted).await?;
+    let name = wanted.metadata.name.as_deref().unwrap_or_default();
+    expect_pending(context, name, &written);
+    Ok(())
+}
+
+fn expect_pending(context: &Context, name: &str, written: &Written) {
+    if let Some(version) = written.version() {
+        context.stores.pending.expect(&Key::cluster(name), version);
+    }
 }
 
 async fn acquire_lock(context: &Context, request: &LockRequest) -> Result<(), PassError> {

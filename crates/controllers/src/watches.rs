@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
@@ -15,8 +15,8 @@ use shipshape_engine::drain::is_guarded;
 use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
 use crate::context::{
-    Context, Standing, Stores, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP,
-    run_term, standing_of,
+    Context, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
+    TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP, run_term, standing_of,
 };
 use crate::drain;
 use crate::evictions::Evictions;
@@ -26,6 +26,7 @@ use crate::evictions::Evictions;
 pub(crate) struct Queues {
     pub(crate) runs: Queue<Key>,
     pub(crate) tasks: Queue<Key>,
+    pub(crate) pending: Queue<Key>,
 }
 
 /// Begins to follow every kind; ends when the returned values are dropped.
@@ -44,14 +45,23 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .tasks
             .start(Api::all(client()), Settings::default(), {
+                let (pending, queues) = (stores.pending.clone(), queues.clone());
+                move |change| {
+                    wake_for_task(&queues, &change);
+                    wake_machines(&pending, &queues.pending, &change);
+                }
+            }),
+        stores
+            .pending
+            .start(Api::all(client()), Settings::default(), {
                 let queues = queues.clone();
-                move |change| wake_for_task(&queues, &change)
+                move |change| wake_for_pending(&queues, &change)
             }),
         stores
             .nodes
             .start(Api::all(client()), Settings::default(), {
-                let (tasks, queue) = (stores.tasks.clone(), queues.tasks.clone());
-                move |change| wake_for_node(&tasks, &queue, change.object())
+                let (stores, queues) = (stores.clone(), queues.clone());
+                move |change| wake_for_node(&stores, &queues, change.object())
             }),
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queue) = (stores.clone(), queues.tasks.clone());
@@ -87,6 +97,7 @@ pub(crate) async fn synced(context: &Context) {
     let stores = &context.stores;
     stores.runs.synced().await;
     stores.tasks.synced().await;
+    stores.pending.synced().await;
     stores.nodes.synced().await;
     stores.pods.synced().await;
     stores.budgets.synced().await;
@@ -114,10 +125,53 @@ fn wake_for_task(queues: &Queues, change: &Change<NodePatchTask>) {
     }
 }
 
-fn wake_for_node(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &NodeView) {
-    wake_all(queue, tasks.by_index(TASKS_BY_NODE, &node.name));
+/// A machine wakes itself when it is made or turned, not by its own status; and its task by all that
+/// changes for it.
+fn wake_for_pending(queues: &Queues, change: &Change<PendingNode>) {
+    let pending = change.object();
+    let told = |one: &PendingNode| (one.spec.goal, one.status.as_ref().map(|it| it.csp_state));
+    let (is_turned, is_news) = match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => (old.spec != new.spec, told(old) != told(new)),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => (true, true),
+    };
+    if is_turned {
+        queues.pending.add(Key::of(pending.as_ref()));
+    }
+    if let Some(task) = pending.spec.task_ref.as_ref().filter(|_| is_news) {
+        queues.tasks.add(Key::new(&task.namespace, &task.name));
+    }
+}
+
+/// A task that enters another step, or goes, may wait for its machines no more.
+fn wake_machines(pending: &Store<PendingNode>, queue: &Queue<Key>, change: &Change<NodePatchTask>) {
+    let step = |task: &NodePatchTask| task.status.as_ref().map(NodePatchTaskStatus::step_name);
+    let is_news = match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => step(old) != step(new),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    };
+    let uid = change.object().metadata.uid.as_deref().unwrap_or_default();
+    if is_news {
+        for one in pending.by_index(PENDING_BY_TASK, uid) {
+            queue.add(Key::of(one.as_ref()));
+        }
+    }
+}
+
+fn wake_for_node(stores: &Stores, queues: &Queues, node: &NodeView) {
+    let about = stores.tasks.by_index(TASKS_BY_NODE, &node.name);
+    wake_all(&queues.tasks, about);
     if let Some(id) = &node.provider_id {
-        wake_all(queue, tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
+        let joining = stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str());
+        wake_all(&queues.tasks, joining);
+        for one in stores.pending.by_index(PENDING_BY_MACHINE, id.as_str()) {
+            queues.pending.add(Key::of(one.as_ref()));
+        }
     }
 }
 

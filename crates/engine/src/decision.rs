@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use shipshape_api::NodePatchTask;
+use shipshape_api::{NodePatchTask, PendingNode};
 
 use crate::ledger::{Ledger, Slot};
 use crate::machine::{MachineId, ReplacementRequest};
@@ -137,6 +137,23 @@ pub enum Effect {
         /// The count, or `None` to leave what somebody has set meanwhile.
         replicas: Option<i32>,
     },
+    /// Follows a machine on its way: creates the object, or turns the one that is there to Leave.
+    /// Never turns one back.
+    EnsurePending(Box<PendingNode>),
+    /// Sends the machine of a PendingNode away, if the object is still there.
+    TurnPending {
+        /// Name.
+        name: String,
+        /// UID: another object of the same name is left alone.
+        uid: String,
+    },
+    /// Deletes a PendingNode whose goal is reached.
+    ForgetPending {
+        /// Name.
+        name: String,
+        /// UID: another object of the same name is left alone.
+        uid: String,
+    },
     /// Makes sure that the object stays until what it changed is put back.
     EnsureFinalizer(Kept),
     /// Lets the object go.
@@ -188,6 +205,9 @@ impl Effect {
             Self::ReleaseLock { .. } => "ReleaseLock",
             Self::HoldDeployment { .. } => "HoldDeployment",
             Self::ReleaseDeployment { .. } => "ReleaseDeployment",
+            Self::EnsurePending(_) => "EnsurePending",
+            Self::TurnPending { .. } => "TurnPending",
+            Self::ForgetPending { .. } => "ForgetPending",
             Self::EnsureFinalizer(_) => "EnsureFinalizer",
             Self::DropFinalizer(_) => "DropFinalizer",
         }

@@ -2,8 +2,8 @@
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or awaits. The same functions serve
 //! the controllers, the command line and the simulator. A tour: [`snapshot`] is what goes in,
-//! [`decision`] what comes out, [`run`] and [`replace`] are the two entry points, the rest serves
-//! them.
+//! [`decision`] what comes out, [`run`], [`replace`] and [`pending`] are the entry points, the rest
+//! serves them.
 
 pub mod admit;
 pub mod autoscaler;
@@ -14,6 +14,7 @@ pub mod labels;
 pub mod ledger;
 pub mod machine;
 pub mod naming;
+pub mod pending;
 pub mod plan;
 pub mod preflight;
 pub mod replace;

@@ -9,8 +9,8 @@ use crate::machine::Token;
 
 /// Longest object name that the API server takes.
 const NAME_MAX: usize = 253;
-/// Digits of the hash that end a task's name: enough to tell apart what the readable part cannot.
-const TASK_HASH_DIGITS: usize = 8;
+/// Digits of the hash that ends a name: enough to tell apart what the readable part cannot.
+const NAME_HASH_DIGITS: usize = 8;
 /// Digits of an idempotency token; clouds take up to 64 characters.
 const TOKEN_DIGITS: usize = 32;
 
@@ -32,12 +32,12 @@ pub struct WorkId<'a> {
 /// Name of the task for a node: readable first, then a hash of the two UIDs, because run and node
 /// names joined by dashes can be read in two ways and a node name can come back with another UID.
 pub fn task_name(work: WorkId<'_>) -> String {
-    let hash = hex(&[work.run_uid, work.node_uid], TASK_HASH_DIGITS);
+    let hash = hex(&[work.run_uid, work.node_uid], NAME_HASH_DIGITS);
     let readable = format!(
         "task-{}-{}-{}",
         work.run_name, work.iteration, work.node_name
     );
-    let room = NAME_MAX - TASK_HASH_DIGITS - 1;
+    let room = NAME_MAX - NAME_HASH_DIGITS - 1;
     let cut: String = readable.chars().take(room).collect();
     format!("{}-{hash}", cut.trim_end_matches(['-', '.']))
 }
@@ -50,6 +50,27 @@ pub fn replacement_token(task_uid: &str, node_uid: &str, attempt: i32) -> Token 
         &[task_uid, node_uid, &attempt.to_string()],
         TOKEN_DIGITS,
     ))
+}
+
+/// Name of the PendingNode of a machine: what people know it by, then a hash of the whole provider id,
+/// because two zones or clouds may use one name.
+pub fn pending_name(provider_id: &str) -> String {
+    let known = provider_id.rsplit('/').next().unwrap_or_default();
+    let plain: String = known
+        .chars()
+        .map(|one| match one.to_ascii_lowercase() {
+            good @ ('a'..='z' | '0'..='9' | '-' | '.') => good,
+            _ => '-',
+        })
+        .collect();
+    let plain = plain.trim_matches(['-', '.']);
+    let hash = hex(&[provider_id], NAME_HASH_DIGITS);
+    let room = NAME_MAX - NAME_HASH_DIGITS - 1;
+    let cut: String = plain.chars().take(room).collect();
+    match cut.trim_end_matches(['-', '.']) {
+        "" => hash,
+        cut => format!("{cut}-{hash}"),
+    }
 }
 
 /// First digits of the SHA-256 over the parts, each ended by a byte that no part contains.
@@ -108,6 +129,26 @@ mod tests {
         let long = "n".repeat(NAME_MAX);
         let name = task_name(work(&long, &long));
         assert!(name.len() <= NAME_MAX, "{}", name.len());
+    }
+
+    #[test]
+    fn machines_of_every_cloud_have_names_that_the_api_takes_and_that_differ() {
+        let ids = [
+            "aws:///eu-west-1a/i-0abc",
+            "aws:///eu-west-1b/i-0abc",
+            "azure:///x/virtualMachineScaleSets/Workers/virtualMachines/3_A",
+            "weird:///a/--",
+        ];
+        let names: Vec<String> = ids.iter().map(|id| pending_name(id)).collect();
+        assert!(names[0].starts_with("i-0abc-"), "{names:?}");
+        assert_ne!(names[0], names[1]);
+        assert!(names[2].starts_with("3-a-"), "{names:?}");
+        let is_plain = |name: &String| {
+            let ends = name.chars().next().zip(name.chars().last()).unwrap();
+            ends.0.is_ascii_alphanumeric() && ends.1.is_ascii_alphanumeric()
+        };
+        assert!(names.iter().all(is_plain), "{names:?}");
+        assert!(pending_name(&"x".repeat(1000)).len() <= NAME_MAX);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! down by hand. A snapshot is bounded: it grows with the work in flight, not with the cluster.
 
 use jiff::Timestamp;
-use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask};
+use shipshape_api::{
+    CspState, NodePatchRun, NodePatchRunSpec, NodePatchTask, PendingNode, PendingNodeGoal,
+};
 
 use crate::admit::Waiting;
 use crate::autoscaler::DeploymentView;
@@ -81,6 +83,9 @@ pub struct TaskSnapshot {
     pub old_machine: Observed<Machine>,
     /// The replacement, found by its token.
     pub new_machine: Observed<Machine>,
+    /// The object that follows the machine which this step waits for: the new one while it joins or is
+    /// put back, the old one while it leaves.
+    pub pending: Observed<PendingView>,
     /// The group that launches the replacement.
     pub group: Observed<Group>,
     /// Pods bound to the old node.
@@ -101,6 +106,25 @@ pub struct TaskSnapshot {
     pub unstable: Observed<Vec<String>>,
     /// Pods bound to the new node: its daemons while it joins, what must leave when it is put back.
     pub new_pods: Observed<Vec<PodView>>,
+}
+
+/// What a task needs to know of the PendingNode of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingView {
+    /// Where the machine shall go.
+    pub goal: PendingNodeGoal,
+    /// Where it is in its life, if somebody has looked.
+    pub state: Option<CspState>,
+}
+
+impl PendingView {
+    /// Reads a PendingNode.
+    pub fn of(pending: &PendingNode) -> Self {
+        Self {
+            goal: pending.spec.goal,
+            state: pending.status.as_ref().and_then(|status| status.csp_state),
+        }
+    }
 }
 
 /// What a task needs to know of its run.
@@ -125,6 +149,7 @@ impl TaskSnapshot {
             new_node: Observed::NotAsked,
             old_machine: Observed::NotAsked,
             new_machine: Observed::NotAsked,
+            pending: Observed::NotAsked,
             group: Observed::NotAsked,
             pods: Observed::NotAsked,
             budgets: Vec::new(),

@@ -2,6 +2,7 @@
 //!
 //! Owns the shape of the report; `docs/scenarios.md` documents it. Must not compute anything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -86,7 +87,7 @@ pub struct EvictionCount {
 }
 
 /// Requests of the operator, without the renewals of its leader's lease.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestCount {
     /// All.
@@ -95,6 +96,8 @@ pub struct RequestCount {
     pub writes: usize,
     /// Writes by replaced nodes.
     pub writes_per_node: f64,
+    /// Writes by what they are, for example `patch nodes` or `create pods/eviction`.
+    pub writes_by_kind: BTreeMap<String, usize>,
 }
 
 /// One broken invariant.
@@ -143,12 +146,18 @@ impl fmt::Display for Report {
             formatter,
             "  evictions  {calls} calls, {refused} refused by a budget"
         )?;
-        let requests = self.requests;
+        let requests = &self.requests;
         writeln!(
             formatter,
             "  requests   {} by the operator, {} writes, {:.1} writes per replaced node",
             requests.total, requests.writes, requests.writes_per_node
         )?;
+        let kinds: Vec<String> = requests
+            .writes_by_kind
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        writeln!(formatter, "  writes     {}", kinds.join(", "))?;
         let speed = self.virtual_seconds / self.wall_seconds.max(f64::EPSILON);
         writeln!(
             formatter,

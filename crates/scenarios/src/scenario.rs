@@ -114,6 +114,11 @@ pub enum Action {
     Patch(Value),
     /// Somebody deletes an object, given by apiVersion, kind and metadata.
     Delete(Value),
+    /// Somebody removes the task of a node by force: its finalizers are taken off first.
+    RemoveTask {
+        /// The node's place.
+        node: usize,
+    },
 }
 
 /// What must come of a scenario.

@@ -174,6 +174,8 @@ impl Witness {
         self.requests.total += 1;
         if !matches!(request.verb.as_str(), "get" | "list" | "watch") && !request.dry_run {
             self.requests.writes += 1;
+            let kind = kind_of(request);
+            *self.requests.writes_by_kind.entry(kind).or_default() += 1;
             self.check_rest(at, request);
         }
         if request.resource != "pods" {
@@ -255,8 +257,16 @@ impl Witness {
         let per_node = as_float(self.requests.writes) / as_float(replaced.max(1));
         RequestCount {
             writes_per_node: per_node,
-            ..self.requests
+            ..self.requests.clone()
         }
+    }
+}
+
+/// What a request does, and to which kind of object.
+fn kind_of(request: &Request) -> String {
+    match request.subresource.as_str() {
+        "" => format!("{} {}", request.verb, request.resource),
+        part => format!("{} {}/{part}", request.verb, request.resource),
     }
 }
 

@@ -61,6 +61,7 @@ stories! {
     replace_three_zones: "replace-three-zones.yaml",
     run_deleted: "run-deleted.yaml",
     stuck_terminating: "stuck-terminating.yaml",
+    task_removed: "task-removed.yaml",
     terminate_first: "terminate-first.yaml",
     tight_budget: "tight-budget.yaml",
     two_budgets: "two-budgets.yaml",

@@ -1,29 +1,29 @@
 //! Observe: what the current step of a task needs, by reads only.
 //!
-//! Owns which facts are read live. Everything that a disruption hangs on is: the old and the new
+//! Owns the reads of the cluster, and which of them are live; those of the cloud are in `cloud`. Everything that a disruption hangs on is: the old and the new
 //! node before the cordon and before the machine goes, the pods before the machine goes, the ledger
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
+mod cloud;
+
 use std::collections::BTreeSet;
-use std::error::Error;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep, names};
+use shipshape_api::{
+    NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
+};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::admit;
 use shipshape_engine::ledger::Ledger;
-use shipshape_engine::machine::{
-    Group, GroupId, Machine, MachineId, MachineState, ProviderId, Token,
-};
+use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView};
-use shipshape_provider::{Error as CloudError, Provider};
 
+use crate::answer::answer;
 use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY};
 use crate::drain;
 use crate::error::PassError;
@@ -139,9 +139,10 @@ impl Look<'_> {
         }
     }
 
+    /// How the machine fares its own object knows.
     async fn while_joining(&self, snapshot: &mut TaskSnapshot) {
-        snapshot.new_machine = match self.new_machine_id() {
-            Some(id) => self.machine(&id).await,
+        snapshot.pending = match self.new_provider_id() {
+            Some(id) => self.pending(Some(id)).await,
             None => Observed::Unknown("the status names no new machine".to_owned()),
         };
         snapshot.new_node = self.joined_node();
@@ -151,13 +152,21 @@ impl Look<'_> {
         }
     }
 
-    /// What an attempt has left behind: its machine by id or token, its node and what runs there.
+    /// What an attempt has left behind: its machine by id or token, its node and what runs there. A
+    /// machine that is followed out is not asked about: its object goes when it is gone.
     async fn while_undoing(&self, snapshot: &mut TaskSnapshot) {
         snapshot.old_node = self.live_old_node().await;
-        snapshot.new_machine = match self.new_machine_id() {
-            Some(id) => self.machine(&id).await,
-            None => self.replacement().await,
-        };
+        snapshot.pending = self.pending(self.new_provider_id()).await;
+        if !is_leaving(snapshot) {
+            snapshot.new_machine = match self.new_machine_id() {
+                Some(id) => self.machine(&id).await,
+                None => self.replacement().await,
+            };
+        }
+        if let (None, Some(machine)) = (self.new_provider_id(), snapshot.new_machine.present()) {
+            let id = machine.provider_id.as_str().to_owned();
+            snapshot.pending = self.pending(Some(&id)).await;
+        }
         let name = match self.status().and_then(|it| it.new_node_name.clone()) {
             Some(name) => Some(name),
             None => self.joined_node().present().map(|node| node.name.clone()),
@@ -234,24 +243,6 @@ impl Look<'_> {
         Observed::Present(names)
     }
 
-    async fn recorded_group(&self) -> Observed<Group> {
-        let record = self.status().and_then(|status| status.old_machine.as_ref());
-        let Some(id) = record.and_then(|machine| machine.location.get("group")) else {
-            return Observed::Absent;
-        };
-        match self.provider().await {
-            Ok(provider) => found(provider.group(&GroupId(id.clone())).await),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
-    }
-
-    async fn new_machine(&self) -> Observed<Machine> {
-        match self.new_machine_id() {
-            Some(id) => self.machine(&id).await,
-            None => Observed::Absent,
-        }
-    }
-
     fn status(&self) -> Option<&NodePatchTaskStatus> {
         self.task.status.as_ref()
     }
@@ -271,24 +262,25 @@ impl Look<'_> {
         snapshot.pods = Observed::Present(pods);
     }
 
-    /// The cheap question first: a machine that is on its way out needs no further look.
+    /// The cheap questions first: a machine that is on its way out needs no further look.
     async fn before_removal(&self, snapshot: &mut TaskSnapshot) {
-        let old = self
-            .task
-            .status
-            .as_ref()
-            .and_then(|status| status.old_machine.as_ref());
+        let old = self.status().and_then(|status| status.old_machine.as_ref());
+        let id = old.and_then(|machine| machine.provider_id.as_deref());
+        snapshot.pending = self.pending(id).await;
+        if is_leaving(snapshot) {
+            return;
+        }
         snapshot.old_machine = match old {
             Some(record) => self.machine(&MachineId(record.id.clone())).await,
             None => Observed::Unknown("the status names no old machine".to_owned()),
         };
-        let is_leaving = snapshot.old_machine.present().is_none_or(|machine| {
+        let is_ending = snapshot.old_machine.present().is_none_or(|machine| {
             matches!(
                 machine.state,
                 MachineState::Terminating | MachineState::Terminated
             )
         });
-        if !is_leaving {
+        if !is_ending {
             snapshot.old_node = self.live_old_node().await;
             snapshot.new_node = self.live_new_node().await;
             snapshot.pods = self.live_pods().await;
@@ -364,13 +356,13 @@ impl Look<'_> {
         }
     }
 
+    fn new_provider_id(&self) -> Option<&str> {
+        let machine = self.status()?.new_machine.as_ref()?;
+        machine.provider_id.as_deref()
+    }
+
     fn joined_node(&self) -> Observed<NodeView> {
-        let machine = self
-            .task
-            .status
-            .as_ref()
-            .and_then(|status| status.new_machine.as_ref());
-        let Some(id) = machine.and_then(|machine| machine.provider_id.as_deref()) else {
+        let Some(id) = self.new_provider_id() else {
             return Observed::Unknown("the status names no provider id".to_owned());
         };
         let nodes = self.context.stores.nodes.by_index(NODES_BY_PROVIDER_ID, id);
@@ -404,72 +396,10 @@ impl Look<'_> {
         let slot = ledger.slots.get(&self.task.spec.node_uid);
         slot.filter(|slot| slot.task == key).map(|_| ())
     }
-
-    fn new_machine_id(&self) -> Option<MachineId> {
-        let status = self.task.status.as_ref()?;
-        status
-            .new_machine
-            .as_ref()
-            .map(|record| MachineId(record.id.clone()))
-    }
-
-    async fn provider(&self) -> Result<Arc<dyn Provider>, PassError> {
-        let block = self.task.spec.provider.as_ref();
-        self.context.provider(block).await
-    }
-
-    async fn machine_behind(&self, id: &ProviderId) -> Observed<Machine> {
-        match self.provider().await {
-            Ok(provider) => found(provider.resolve(id).await),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
-    }
-
-    async fn machine(&self, id: &MachineId) -> Observed<Machine> {
-        match self.provider().await {
-            Ok(provider) => found(provider.machine(id).await),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
-    }
-
-    async fn replacement(&self) -> Observed<Machine> {
-        let status = self.task.status.as_ref();
-        let Some(record) = status.and_then(|status| status.replacement.as_ref()) else {
-            return Observed::Absent;
-        };
-        match self.provider().await {
-            Ok(provider) => answer(
-                provider
-                    .find_replacement(&Token(record.token.clone()))
-                    .await,
-            ),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
-    }
-
-    async fn group_of(&self, machine: &Machine) -> Observed<Group> {
-        let Some(id) = &machine.group else {
-            return Observed::Absent;
-        };
-        match self.provider().await {
-            Ok(provider) => found(provider.group(id).await),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
-    }
 }
 
-fn answer<T, E: Error + 'static>(result: Result<Option<T>, E>) -> Observed<T> {
-    match result {
-        Ok(found) => found.into(),
-        Err(error) => Observed::Unknown(in_full(&error)),
-    }
-}
-
-/// The cloud's "not found" is an answer; everything else that went wrong is not.
-fn found<T>(result: Result<T, CloudError>) -> Observed<T> {
-    match result {
-        Ok(thing) => Observed::Present(thing),
-        Err(CloudError::NotFound { .. }) => Observed::Absent,
-        Err(error) => Observed::Unknown(in_full(&error)),
-    }
+/// Whether the machine of this step is followed on its way out.
+fn is_leaving(snapshot: &TaskSnapshot) -> bool {
+    let pending = snapshot.pending.present();
+    pending.is_some_and(|pending| pending.goal == PendingNodeGoal::Leave)
 }

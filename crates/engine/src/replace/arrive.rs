@@ -8,6 +8,7 @@ use shipshape_api::conditions::{LOCKED, NEW_NODE_READY, REPLACEMENT_ENSURED};
 use shipshape_api::gates::ReplacementMode;
 use shipshape_api::names;
 use shipshape_api::node_patch_task::{CordonRecord, LabelRecord, ReplacementRecord, TaskStep};
+use shipshape_api::{CspState, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone};
 use super::facts::{
@@ -18,9 +19,9 @@ use super::order;
 use super::undo::gave_up;
 use crate::admit;
 use crate::decision::{Effect, LockRequest, NodeTarget, Notice};
-use crate::machine::{Group, GroupId, MachineId, MachineState, ReplacementRequest, Token};
+use crate::machine::{Group, GroupId, MachineId, ReplacementRequest, Token};
 use crate::naming::replacement_token;
-use crate::snapshot::LockView;
+use crate::snapshot::{LockView, PendingView};
 use crate::transfer;
 use crate::view::{NodeView, PodView};
 
@@ -208,27 +209,15 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
     })
 }
 
-/// Entered when the machine exists. Left when its Node is ready with its daemons. Asks for the
-/// machine's protection.
+/// Entered when the machine exists. Left when its Node is ready with its daemons. Asks for the object
+/// that follows the machine; that one protects it and asks the cloud.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
-    let Ok(machine) = draft.look(&draft.snapshot.new_machine, about) else {
+    let Ok(pending) = draft.look(&draft.snapshot.pending, about) else {
         return;
     };
-    let Some(machine) = machine else {
-        return replacement_lost(draft, "the cloud does not know it");
-    };
-    if matches!(
-        machine.state,
-        MachineState::Failed | MachineState::Terminating | MachineState::Terminated
-    ) {
-        return replacement_lost(draft, "the cloud has ended it");
-    }
-    if !machine.protected {
-        draft.effect(Effect::ProtectMachine {
-            id: machine.id.clone(),
-            protected: true,
-        });
+    if let Some(why) = pending.and_then(lost) {
+        return replacement_lost(draft, why);
     }
     let Ok(node) = draft.look(
         &draft.snapshot.new_node,
@@ -236,15 +225,30 @@ pub(super) fn join(draft: &mut Draft<'_>) {
     ) else {
         return;
     };
-    match (machine.state, node) {
-        (_, Some(node)) if node.ready => wait_for_daemons(draft, &node),
-        (MachineState::Ready, None) | (_, Some(_)) => {
-            draft.wait(
-                format!("machine {} to join as a ready node", machine.id),
-                None,
-            );
+    if let Some(node) = node.filter(|node| node.ready) {
+        return wait_for_daemons(draft, &node);
+    }
+    if pending.is_none() {
+        draft.follow_new(PendingNodeGoal::Join);
+    }
+    draft.wait_as_usual(None);
+}
+
+/// Why the machine will never join, if that is sure.
+fn lost(pending: PendingView) -> Option<&'static str> {
+    match (pending.goal, pending.state) {
+        (PendingNodeGoal::Leave, _) => Some("somebody has sent it away"),
+        (PendingNodeGoal::Join, Some(CspState::Failed | CspState::Terminating)) => {
+            Some("the cloud has ended it")
         }
-        (_, None) => draft.wait_as_usual(Some(draft.settings.machine_poll)),
+        (PendingNodeGoal::Join, Some(CspState::Terminated)) => {
+            Some("the cloud has ended it, or does not know it")
+        }
+        (
+            PendingNodeGoal::Join,
+            None
+            | Some(CspState::Unknown | CspState::Creating | CspState::Ready | CspState::Stopped),
+        ) => None,
     }
 }
 

@@ -5,14 +5,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use shipshape_api::TaskPhase;
 use shipshape_api::conditions::{LABELS_TRANSFERRED, NEW_NODE_READY, OLD_DELETED, OVERDUE};
 use shipshape_api::node_patch_task::{
     MachineRecord, NodePatchTaskStatus, StepRecord, TaskStep, UndoNext, UndoRecord, phase_of,
 };
+use shipshape_api::{PendingNodeGoal, TaskPhase};
 
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Notice};
+use crate::pending::build::{self, Way};
 use crate::settings::{Settings, StepDeadlines};
 use crate::snapshot::TaskSnapshot;
 use crate::span;
@@ -56,6 +57,31 @@ impl<'a> Draft<'a> {
 
     pub(super) fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
+    }
+
+    /// Asks for the object that follows the new machine to its goal.
+    pub(super) fn follow_new(&mut self, goal: PendingNodeGoal) {
+        if let Some(machine) = self.status.new_machine.clone() {
+            let node_name = self.status.new_node_name.clone();
+            self.follow(&machine, node_name, goal);
+        }
+    }
+
+    /// Asks for the object that follows a machine to its goal, by the deadline of this step.
+    pub(super) fn follow(
+        &mut self,
+        machine: &MachineRecord,
+        node_name: Option<String>,
+        goal: PendingNodeGoal,
+    ) {
+        let way = Way {
+            machine,
+            node_name,
+            goal,
+            deadline: self.deadline(),
+        };
+        let pending = build::of_task(&self.snapshot.task, &way);
+        self.effect(Effect::EnsurePending(Box::new(pending)));
     }
 
     pub(super) fn notice(&mut self, notice: Notice) {
@@ -142,7 +168,10 @@ impl<'a> Draft<'a> {
                     zone.unwrap_or_default()
                 ))
             }
-            TaskStep::Join => Some(format!("machine {} to boot", id(&self.status.new_machine))),
+            TaskStep::Join => Some(format!(
+                "machine {} to join as a ready node",
+                id(&self.status.new_machine)
+            )),
             TaskStep::Transfer => Some("the new node to get its labels".to_owned()),
             TaskStep::Settle | TaskStep::Recover => {
                 Some("the important pods to be stable".to_owned())

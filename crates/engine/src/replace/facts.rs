@@ -2,6 +2,7 @@
 //!
 //! Owns the reading of a task's snapshot. Must not ask for effects.
 
+use shipshape_api::PendingNodeGoal;
 use shipshape_api::node_patch_task::{MachineRecord, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
@@ -89,6 +90,14 @@ pub(super) fn group_or_fail(draft: &mut Draft<'_>) -> Option<Group> {
         draft.fail("GroupUnknown", message.to_owned());
     }
     found
+}
+
+/// Whether the machine that this step waits for is followed on its way out already: its object is told
+/// by the cloud when it is gone, and goes then. Without a clear answer the wait is decided on.
+pub(super) fn is_followed_out(draft: &mut Draft<'_>) -> Result<bool, Unclear> {
+    let about = "whether the machine is on its way out";
+    let pending = draft.look(&draft.snapshot.pending, about)?;
+    Ok(pending.is_some_and(|pending| pending.goal == PendingNodeGoal::Leave))
 }
 
 /// What the status keeps of a machine.

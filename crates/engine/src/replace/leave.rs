@@ -3,12 +3,12 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
-use shipshape_api::OnDeadline;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED};
 use shipshape_api::node_patch_task::TaskStep;
+use shipshape_api::{OnDeadline, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{is_replacement_ready, node_target, own_node};
+use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node};
 use super::undo::gave_up;
 use super::{order, park};
 use crate::condition::Truth;
@@ -111,17 +111,20 @@ fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
 }
 
 /// Entered when the old node was seen empty. Left when the cloud says that its machine is gone. Asks
-/// for the machine's end, after a last live look at both nodes.
+/// for the machine's end, after a last live look at both nodes, then for the object that chases it.
 pub(super) fn remove(draft: &mut Draft<'_>) {
+    match is_followed_out(draft) {
+        Err(Unclear) => return,
+        Ok(true) => return draft.wait_as_usual(None),
+        Ok(false) => {}
+    }
     let about = "how the old machine fares";
     let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
         return;
     };
     match machine.map(|machine| machine.state) {
         None | Some(MachineState::Terminated) => return machine_gone(draft),
-        Some(MachineState::Terminating) => {
-            return draft.wait_as_usual(Some(draft.settings.machine_poll));
-        }
+        Some(MachineState::Terminating) => return chase(draft),
         Some(_) => {}
     }
     if !is_replacement_ready(draft) {
@@ -186,7 +189,16 @@ fn ask_for_end(draft: &mut Draft<'_>) {
     };
     let id = MachineId(record.id.clone());
     draft.effect(Effect::DeleteMachine(id));
-    draft.wait_as_usual(Some(draft.settings.machine_poll));
+    chase(draft);
+}
+
+/// The machine's end was asked for: from here on its object sees to it, whatever becomes of this task.
+fn chase(draft: &mut Draft<'_>) {
+    if let Some(machine) = draft.status.old_machine.clone() {
+        let node = draft.snapshot.task.spec.node_name.clone();
+        draft.follow(&machine, Some(node), PendingNodeGoal::Leave);
+    }
+    draft.wait_as_usual(None);
 }
 
 fn machine_gone(draft: &mut Draft<'_>) {

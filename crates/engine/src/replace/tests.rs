@@ -1,6 +1,7 @@
 //! Tables for the replacement: what each step asks for, when it moves on, what stops it.
 
 mod lease;
+mod machines;
 mod ways_out;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -84,6 +85,7 @@ fn fair_world() -> TaskSnapshot {
         new_node: Observed::Present(node("new")),
         old_machine: Observed::Present(machine("m-old", MachineState::Ready)),
         new_machine: Observed::Present(machine("m-new", MachineState::Ready)),
+        pending: Observed::Absent,
         group: Observed::Present(Group {
             id: "workers".into(),
             image: "image-2".into(),
@@ -223,7 +225,7 @@ fn pods_of_a_node_that_has_left_are_waited_for_without_going_back() {
     assert_eq!(step(&decision), TaskStep::Remove);
     assert!(decision.wake.unwrap() > start());
     world.pods = Observed::Present(Vec::new());
-    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
 }
 
 #[test]
@@ -403,9 +405,9 @@ fn a_machine_is_not_removed_while_pods_are_on_its_node() {
 #[test]
 fn the_old_machine_is_asked_to_end_once_and_then_waited_for() {
     let mut world = world_at(TaskStep::Remove);
-    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
     world.old_machine = Observed::Present(machine("m-old", MachineState::Terminating));
-    assert_eq!(look(&world).effects, []);
+    assert_eq!(effects(&look(&world)), ["EnsurePending"]);
 }
 
 #[test]

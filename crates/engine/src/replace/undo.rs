@@ -5,11 +5,12 @@
 //! can be repeated.
 
 use jiff::{SignedDuration, Timestamp};
+use shipshape_api::PendingNodeGoal;
 use shipshape_api::conditions::{LOCKED, OLD_DELETED};
 use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
-use super::facts::{node_target, operation, own_node};
+use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
 use super::order;
 use crate::decision::Effect;
 use crate::drain;
@@ -64,6 +65,11 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     {
         return keep_machine(draft);
     }
+    match is_followed_out(draft) {
+        Err(Unclear) => return,
+        Ok(true) => return draft.wait("the new machine to end".to_owned(), None),
+        Ok(false) => {}
+    }
     match draft.look(
         &draft.snapshot.new_machine,
         "whether the new machine is left",
@@ -92,10 +98,7 @@ fn is_cordon_lifted(draft: &mut Draft<'_>) -> bool {
 fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
     match machine.state {
         MachineState::Terminated => node_gone(draft),
-        MachineState::Terminating => {
-            let reason = format!("machine {} to end", machine.id);
-            draft.wait(reason, Some(draft.settings.machine_poll));
-        }
+        MachineState::Terminating => chase(draft, machine),
         MachineState::Unknown
         | MachineState::Creating
         | MachineState::Ready
@@ -103,22 +106,28 @@ fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
         | MachineState::Failed => {
             if is_emptied(draft) {
                 draft.effect(Effect::DeleteMachine(machine.id.clone()));
-                let reason = format!("machine {} to end", machine.id);
-                draft.wait(reason, Some(draft.settings.machine_poll));
+                chase(draft, machine);
             }
         }
     }
 }
 
+/// The new machine's end was asked for: its object sees to it, whatever becomes of this task.
+fn chase(draft: &mut Draft<'_>, machine: &Machine) {
+    let record = machine_record(draft, machine);
+    let node = draft.status.new_node_name.clone();
+    draft.follow(&record, node, PendingNodeGoal::Leave);
+    draft.wait("the new machine to end".to_owned(), None);
+}
+
 /// Whether the new node carries nothing that must leave first. A machine that never was a ready node
-/// carries nothing.
+/// carries nothing; one that is ready may, even if this task never counted it as joined.
 fn is_emptied(draft: &mut Draft<'_>) -> bool {
-    if draft.status.new_node_name.is_none() {
-        return true;
-    }
+    let was_ready = draft.status.new_node_name.is_some();
     let node = match draft.look(&draft.snapshot.new_node, "how the new node fares") {
         Err(Unclear) => return false,
         Ok(None) => return true,
+        Ok(Some(node)) if !was_ready && !node.ready && !node.unschedulable => return true,
         Ok(Some(node)) => node,
     };
     if !node.unschedulable {
@@ -210,7 +219,12 @@ fn keep_machine(draft: &mut Draft<'_>) {
 
 /// Past the deadline: what can be left alone is left alone.
 pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
-    let is_emptying = draft.status.new_node_name.is_some();
+    let is_ready = draft
+        .snapshot
+        .new_node
+        .present()
+        .is_some_and(|node| node.ready);
+    let is_emptying = draft.status.new_node_name.is_some() || is_ready;
     if let Some(undo) = &mut draft.status.undo
         && is_emptying
         && !undo.keeps_machine

@@ -95,7 +95,10 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
     for (index, event) in scenario.events.iter().enumerate() {
         check_time(&format!("events[{index}].at"), event.at)?;
         match &event.action {
-            Action::Cordon { node } | Action::Uncordon { node } | Action::KillMachine { node } => {
+            Action::Cordon { node }
+            | Action::Uncordon { node }
+            | Action::KillMachine { node }
+            | Action::RemoveTask { node } => {
                 if *node >= scenario.world.nodes as usize {
                     return Err(format!(
                         "events[{index}] names node {node}; there are {} nodes, counted from 0",

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use shipshape_api::NodePatchTask;
 use shipshape_engine::machine::ProviderId;
 use shipshape_provider::Provider;
 
@@ -57,6 +58,10 @@ pub(super) async fn play(
                 .map_err(placed)?,
             Action::Patch(manifest) => scene.patch(manifest).await.map_err(placed)?,
             Action::Delete(manifest) => scene.delete(manifest).await.map_err(placed)?,
+            Action::RemoveTask { node } => scene
+                .remove_task(first_nodes.get(*node))
+                .await
+                .map_err(placed)?,
         }
     }
     runs::settled(scenario, observer).await;
@@ -121,6 +126,30 @@ impl Scene<'_> {
     async fn delete(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {
         let (api, object, what) = dynamic(&self.stage.client("somebody"), manifest)?;
         api.delete(&object.name_any(), &DeleteParams::default())
+            .await
+            .map_err(|source| refused(&what, source))?;
+        Ok(())
+    }
+
+    /// Nothing is put back by a task that goes like this; others must see to what it leaves.
+    async fn remove_task(&self, node: Option<&std::sync::Arc<Node>>) -> Result<(), StoryError> {
+        let name = node.map(|node| node.name_any());
+        let all = self.observer.tasks.list();
+        let of_node = all
+            .iter()
+            .find(|task| Some(&task.spec.node_name) == name.as_ref());
+        let Some(task) = of_node else { return Ok(()) };
+        let (what, name) = (
+            format!("NodePatchTask {}", task.name_any()),
+            task.name_any(),
+        );
+        let namespace = task.namespace().unwrap_or_default();
+        let api: Api<NodePatchTask> = Api::namespaced(self.stage.client("somebody"), &namespace);
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        api.patch(&name, &PatchParams::default(), &patch)
+            .await
+            .map_err(|source| refused(&what, source))?;
+        api.delete(&name, &DeleteParams::default())
             .await
             .map_err(|source| refused(&what, source))?;
         Ok(())

@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use shipshape_api::names;
+use shipshape_api::{PendingNode, names};
 use shipshape_engine::machine::{Machine, MachineState};
 
 use super::{StoryError, refused};
@@ -41,6 +41,15 @@ pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>
         .map_err(|source| refused("the ledger", source))?;
     for slot in ledger.and_then(|ledger| ledger.data).unwrap_or_default() {
         found.push(("I26", format!("slot {} is left", slot.1)));
+    }
+    let machines_on_their_way: Api<PendingNode> = Api::all(client.clone());
+    let pending = machines_on_their_way
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of PendingNodes", source))?;
+    for one in pending {
+        let text = format!("PendingNode {} is left", one.name_any());
+        found.push(("I4", text));
     }
     let nodes: Api<Node> = Api::all(client);
     let nodes = nodes

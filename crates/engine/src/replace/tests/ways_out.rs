@@ -4,17 +4,17 @@ use jiff::SignedDuration;
 use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
 use shipshape_api::gates::{LabelTransfer, ReplacementMode, Stability};
 use shipshape_api::node_patch_task::UndoNext;
-use shipshape_api::{DrainOptions, NodePatchRunSpec, OnDeadline};
+use shipshape_api::{CspState, DrainOptions, NodePatchRunSpec, OnDeadline, PendingNodeGoal};
 
 use super::*;
 use crate::ledger::Ledger;
-use crate::snapshot::RunView;
+use crate::snapshot::{PendingView, RunView};
 
-fn late() -> Timestamp {
+pub(super) fn late() -> Timestamp {
     start() + SignedDuration::from_hours(2)
 }
 
-fn next(world: &TaskSnapshot, at: Timestamp) -> TaskSnapshot {
+pub(super) fn next(world: &TaskSnapshot, at: Timestamp) -> TaskSnapshot {
     let mut world = world.clone();
     world.task.status = Some(decide(&world, &Settings::default(), at).status);
     world
@@ -29,13 +29,19 @@ fn unknown<T>() -> Observed<T> {
     Observed::Unknown("no answer".to_owned())
 }
 
+pub(super) fn pending(goal: PendingNodeGoal, state: CspState) -> Observed<PendingView> {
+    let state = Some(state);
+    Observed::Present(PendingView { goal, state })
+}
+
 /// A world that gives no answer, seen by a task at `step`.
-fn silent(step: TaskStep) -> TaskSnapshot {
+pub(super) fn silent(step: TaskStep) -> TaskSnapshot {
     TaskSnapshot {
         old_node: unknown(),
         new_node: unknown(),
         old_machine: unknown(),
         new_machine: unknown(),
+        pending: unknown(),
         pods: unknown(),
         slot: unknown(),
         lock: unknown(),
@@ -70,14 +76,15 @@ fn every_step_that_waits_has_a_deadline_and_an_answer_to_it() {
 
 #[test]
 fn a_lost_replacement_is_tried_again_until_the_attempts_are_used_up() {
-    let gone = [
-        Observed::Absent,
-        Observed::Present(machine("m-new", MachineState::Failed)),
-        Observed::Present(machine("m-new", MachineState::Terminated)),
+    let lost = [
+        (PendingNodeGoal::Join, CspState::Terminating),
+        (PendingNodeGoal::Join, CspState::Terminated),
+        (PendingNodeGoal::Join, CspState::Failed),
+        (PendingNodeGoal::Leave, CspState::Ready),
     ];
-    for new_machine in gone {
+    for (goal, state) in lost {
         let mut world = world_at(TaskStep::Join);
-        world.new_machine = new_machine;
+        world.pending = pending(goal, state);
         world.task.spec.max_attempts = Some(2);
         let first = next(&world, start());
         assert_eq!(undo_next(&first), Some(UndoNext::Retry));
@@ -96,12 +103,16 @@ fn undo_lifts_our_cordon_then_removes_the_machine_then_its_node() {
         ..node("old")
     });
     world.new_node = Observed::Absent;
+    world.pending = Observed::Absent;
     world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
     assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
     world.old_node = Observed::Present(node("old"));
-    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
     world.new_machine = Observed::Present(machine("m-new", MachineState::Terminating));
+    assert_eq!(effects(&look(&world)), ["EnsurePending"]);
+    world.pending = pending(PendingNodeGoal::Leave, CspState::Terminating);
     assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    world.pending = Observed::Absent;
     world.new_machine = Observed::Absent;
     world.new_node = Observed::Present(NodeView {
         provider_id: Some("embedded:///a/m-new".into()),
@@ -132,6 +143,7 @@ fn a_cordon_of_somebody_else_survives_the_undo() {
 fn a_machine_that_was_only_asked_for_is_waited_for_before_the_undo_is_over() {
     let mut world = next(&silent(TaskStep::Provision), late());
     world.old_node = Observed::Present(node("old"));
+    world.pending = Observed::Absent;
     world.new_machine = Observed::Absent;
     world.new_node = Observed::Absent;
     assert_eq!(step_of(&next(&world, late())), TaskStep::Undo);
@@ -170,7 +182,7 @@ fn a_new_node_that_was_ready_is_emptied_before_its_machine_goes() {
         "past the deadline it stays and takes pods again"
     );
     world.new_pods = Observed::Present(Vec::new());
-    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
 }
 
 #[test]
@@ -333,7 +345,7 @@ fn the_run_says_what_follows_a_drain_past_its_deadline() {
         let after = next(&world, late());
         assert_eq!(step_of(&after), step);
         if rule == OnDeadline::Force {
-            assert_eq!(effects(&look(&after)), ["DeleteMachine"]);
+            assert_eq!(effects(&look(&after)), ["DeleteMachine", "EnsurePending"]);
         }
     }
 }
@@ -431,19 +443,6 @@ fn required_daemons_must_be_ready_on_the_new_node() {
         ..pod("cni")
     }]);
     assert_eq!(step_of(&next(&world, start())), TaskStep::Cordon);
-}
-
-#[test]
-fn the_new_machine_is_protected_while_it_joins_and_free_at_the_end() {
-    let mut world = world_at(TaskStep::Join);
-    world.new_node = Observed::Absent;
-    assert_eq!(effects(&look(&world)), ["ProtectMachine"]);
-    let mut world = world_at(TaskStep::Release);
-    world.new_machine = Observed::Present(Machine {
-        protected: true,
-        ..machine("m-new", MachineState::Ready)
-    });
-    assert_eq!(effects(&look(&world)), ["TagMachine", "ProtectMachine"]);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! What a task asks of its cloud.
+//!
+//! Owns the reads of machines and groups. "Not found" is an answer, any other failure is `Unknown`.
+
+use std::sync::Arc;
+
+use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
+use shipshape_engine::machine::{Group, GroupId, Machine, MachineId, ProviderId, Token};
+use shipshape_engine::naming::pending_name;
+use shipshape_engine::snapshot::PendingView;
+use shipshape_engine::view::Observed;
+use shipshape_provider::Provider;
+
+use super::Look;
+use crate::answer::{answer, found};
+use crate::error::PassError;
+
+impl Look<'_> {
+    /// The object that follows the machine of that provider id. The store has all our own writes to it
+    /// by now.
+    pub(super) async fn pending(&self, provider_id: Option<&str>) -> Observed<PendingView> {
+        let Some(id) = provider_id else {
+            return Observed::Absent;
+        };
+        let key = Key::cluster(pending_name(id));
+        let store = &self.context.stores.pending;
+        match store.wait_for(&key).await {
+            Ok(_) => store.get(&key).map(|one| PendingView::of(&one)).into(),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    pub(super) async fn recorded_group(&self) -> Observed<Group> {
+        let record = self.status().and_then(|status| status.old_machine.as_ref());
+        let Some(id) = record.and_then(|machine| machine.location.get("group")) else {
+            return Observed::Absent;
+        };
+        match self.provider().await {
+            Ok(provider) => found(provider.group(&GroupId(id.clone())).await),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    pub(super) async fn new_machine(&self) -> Observed<Machine> {
+        match self.new_machine_id() {
+            Some(id) => self.machine(&id).await,
+            None => Observed::Absent,
+        }
+    }
+
+    pub(super) fn new_machine_id(&self) -> Option<MachineId> {
+        let status = self.task.status.as_ref()?;
+        status
+            .new_machine
+            .as_ref()
+            .map(|record| MachineId(record.id.clone()))
+    }
+
+    async fn provider(&self) -> Result<Arc<dyn Provider>, PassError> {
+        let block = self.task.spec.provider.as_ref();
+        self.context.provider(block).await
+    }
+
+    pub(super) async fn machine_behind(&self, id: &ProviderId) -> Observed<Machine> {
+        match self.provider().await {
+            Ok(provider) => found(provider.resolve(id).await),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    pub(super) async fn machine(&self, id: &MachineId) -> Observed<Machine> {
+        match self.provider().await {
+            Ok(provider) => found(provider.machine(id).await),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    pub(super) async fn replacement(&self) -> Observed<Machine> {
+        let status = self.task.status.as_ref();
+        let Some(record) = status.and_then(|status| status.replacement.as_ref()) else {
+            return Observed::Absent;
+        };
+        match self.provider().await {
+            Ok(provider) => answer(
+                provider
+                    .find_replacement(&Token(record.token.clone()))
+                    .await,
+            ),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+
+    pub(super) async fn group_of(&self, machine: &Machine) -> Observed<Group> {
+        let Some(id) = &machine.group else {
+            return Observed::Absent;
+        };
+        match self.provider().await {
+            Ok(provider) => found(provider.group(id).await),
+            Err(error) => Observed::Unknown(in_full(&error)),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Pending: the next move of one machine on its way in or out.
+//!
+//! Owns what a PendingNode leads to: a machine that shall join is protected and watched until its
+//! Node is ready, one that shall leave is chased until the cloud says that it is gone. Must not end a
+//! machine whose Node is in service, and must not decide in place of a task that lives: that one
+//! turns the goal itself. The object goes once its goal is reached, so a quiet cluster has none.
+
+pub mod build;
+#[cfg(test)]
+mod tests;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::conditions::OVERDUE;
+use shipshape_api::{CspState, PendingNode, PendingNodeGoal, PendingNodeStatus};
+
+use crate::condition::{self, Claim, Truth};
+use crate::decision::{Decision, Effect};
+use crate::machine::{Machine, MachineState};
+use crate::settings::Settings;
+use crate::view::{NodeView, Observed};
+
+/// What the decision about a machine sees.
+#[derive(Clone, Debug)]
+pub struct PendingSnapshot {
+    /// The object.
+    pub pending: PendingNode,
+    /// The machine, as the cloud says.
+    pub machine: Observed<Machine>,
+    /// Its Node, matched by provider id; read live when the machine shall leave.
+    pub node: Observed<NodeView>,
+    /// Who waits for it.
+    pub asker: Asker,
+}
+
+/// Who waits for a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// No task: whoever made the object left it to us.
+    Nobody,
+    /// A task that lives and has not done with the machine yet.
+    Waiting,
+    /// A task that lives and needs the object no more.
+    Satisfied,
+    /// A task that is surely gone.
+    Gone,
+    /// Nobody knows; the text says why.
+    Unknown(String),
+}
+
+/// Decides what one look at a machine leads to.
+pub fn decide(
+    snapshot: &PendingSnapshot,
+    settings: &Settings,
+    now: Timestamp,
+) -> Decision<PendingNodeStatus> {
+    let mut status = snapshot.pending.status.clone().unwrap_or_default();
+    status.observed_generation = snapshot.pending.metadata.generation;
+    let mut draft = Draft {
+        snapshot,
+        settings,
+        now,
+        decision: Decision::rest(status),
+    };
+    draft.record_state();
+    match snapshot.pending.spec.goal {
+        PendingNodeGoal::Join => draft.join(),
+        PendingNodeGoal::Leave => draft.leave(),
+    }
+    draft.decision
+}
+
+struct Draft<'a> {
+    snapshot: &'a PendingSnapshot,
+    settings: &'a Settings,
+    now: Timestamp,
+    decision: Decision<PendingNodeStatus>,
+}
+
+impl Draft<'_> {
+    /// What the cloud says now; without an answer the last one stands.
+    fn record_state(&mut self) {
+        let state = match &self.snapshot.machine {
+            Observed::Present(machine) => csp_state(machine.state),
+            Observed::Absent => CspState::Terminated,
+            Observed::NotAsked | Observed::Unknown(_) => return,
+        };
+        let status = &mut self.decision.status;
+        if status.csp_state != Some(state) {
+            status.csp_state = Some(state);
+            status.csp_state_since = Some(Time(self.now));
+        }
+    }
+
+    fn join(&mut self) {
+        let has_joined = self.snapshot.node.present().is_some_and(|node| node.ready);
+        match &self.snapshot.asker {
+            Asker::Satisfied => return self.finish(),
+            // A node that is ready may carry pods: it stays, and the sweep gives it to its group.
+            Asker::Gone | Asker::Nobody if has_joined => return self.finish(),
+            Asker::Gone => return self.turn(),
+            Asker::Nobody if self.is_past_deadline() => return self.turn(),
+            Asker::Nobody | Asker::Waiting | Asker::Unknown(_) => {}
+        }
+        self.protect();
+        if has_joined {
+            return self.finish();
+        }
+        self.wait_to_join();
+    }
+
+    /// Waits, for what the machine lacks to be a ready node.
+    fn wait_to_join(&mut self) {
+        let poll = Some(self.settings.machine_poll);
+        if let Asker::Unknown(why) = &self.snapshot.asker {
+            return self.wait(format!("an answer about its task: {why}"), poll);
+        }
+        match (&self.snapshot.machine, &self.snapshot.node) {
+            (Observed::Unknown(why), _) => {
+                self.wait(format!("an answer of the cloud: {why}"), poll)
+            }
+            (Observed::NotAsked, _) => self.wait("a look at the cloud".to_owned(), poll),
+            (Observed::Absent, _) => {
+                self.wait("nothing: the cloud does not know it".to_owned(), None);
+            }
+            (Observed::Present(_), Observed::Unknown(why)) => {
+                self.wait(format!("a clear sight of its node: {why}"), None);
+            }
+            (Observed::Present(_), Observed::Present(node)) => {
+                self.wait(format!("node {} to be ready", node.name), None);
+            }
+            (Observed::Present(machine), Observed::Absent | Observed::NotAsked) => {
+                let (reason, again) = match machine.state {
+                    MachineState::Ready => ("its node to join", None),
+                    MachineState::Creating => ("the cloud to start it", poll),
+                    MachineState::Unknown => ("a clear answer of the cloud", poll),
+                    MachineState::Stopped => ("somebody to start it: it is switched off", poll),
+                    MachineState::Failed | MachineState::Terminating | MachineState::Terminated => {
+                        ("nothing: the cloud has ended it", None)
+                    }
+                };
+                self.wait(reason.to_owned(), again);
+            }
+        }
+    }
+
+    /// While it joins, its group must not pick it for a scale-in.
+    fn protect(&mut self) {
+        if let Observed::Present(machine) = &self.snapshot.machine
+            && !machine.protected
+            && matches!(machine.state, MachineState::Creating | MachineState::Ready)
+        {
+            self.decision.effects.push(Effect::ProtectMachine {
+                id: machine.id.clone(),
+                protected: true,
+            });
+        }
+    }
+
+    /// It will not join any more. The turn is recorded by itself; the next look ends the machine.
+    fn turn(&mut self) {
+        let (name, uid) = self.object();
+        self.decision
+            .effects
+            .push(Effect::TurnPending { name, uid });
+        self.decision.wake = Some(self.now);
+    }
+
+    fn leave(&mut self) {
+        let poll = Some(self.settings.machine_poll);
+        let machine = match &self.snapshot.machine {
+            Observed::Absent => return self.finish(),
+            Observed::Present(machine) => machine,
+            Observed::Unknown(why) => {
+                return self.wait(format!("an answer of the cloud: {why}"), poll);
+            }
+            Observed::NotAsked => return self.wait("a look at the cloud".to_owned(), poll),
+        };
+        match machine.state {
+            MachineState::Terminated => return self.finish(),
+            MachineState::Terminating => {}
+            MachineState::Unknown
+            | MachineState::Creating
+            | MachineState::Ready
+            | MachineState::Stopped
+            | MachineState::Failed => {
+                if let Some(why) = in_service(&self.snapshot.node) {
+                    return self.wait(why, poll);
+                }
+                let id = machine.id.clone();
+                self.decision.effects.push(Effect::DeleteMachine(id));
+            }
+        }
+        self.wait("the cloud to end it".to_owned(), poll);
+        if self.is_past_deadline() {
+            self.mark_overdue();
+        }
+    }
+
+    /// The goal is reached: the object goes, and its status is not worth another write.
+    fn finish(&mut self) {
+        let (name, uid) = self.object();
+        self.decision.status = self.snapshot.pending.status.clone().unwrap_or_default();
+        self.decision
+            .effects
+            .push(Effect::ForgetPending { name, uid });
+        self.decision.wake = None;
+    }
+
+    /// Name and UID of the object.
+    fn object(&self) -> (String, String) {
+        let meta = &self.snapshot.pending.metadata;
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        (text(&meta.name), text(&meta.uid))
+    }
+
+    fn wait(&mut self, reason: String, again: Option<SignedDuration>) {
+        self.decision.status.reached_goal = Some(false);
+        self.decision.status.waiting_for = Some(reason);
+        let again = again.unwrap_or(self.settings.resync);
+        let mut wake = self.now.checked_add(again).ok();
+        if let Some(deadline) = self.deadline().filter(|deadline| self.now < *deadline) {
+            wake = wake.map(|time| time.min(deadline));
+        }
+        self.decision.wake = wake;
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let spec = &self.snapshot.pending.spec;
+        spec.deadline.as_ref().map(|time| time.0)
+    }
+
+    fn is_past_deadline(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= self.now)
+    }
+
+    fn mark_overdue(&mut self) {
+        let claim = Claim {
+            kind: OVERDUE,
+            truth: Truth::True,
+            reason: "DeadlinePassed",
+            message: "the cloud has not ended the machine in time; it is still asked to".to_owned(),
+        };
+        let generation = self.snapshot.pending.metadata.generation;
+        let conditions = &mut self.decision.status.conditions;
+        condition::set(conditions, claim, generation, self.now);
+    }
+}
+
+/// Why a machine must not be ended now: pods may run there and more may come. A node that is closed,
+/// gone or never was ready is no obstacle; one that nobody could see is.
+fn in_service(node: &Observed<NodeView>) -> Option<String> {
+    match node {
+        Observed::Absent => None,
+        Observed::Present(node) if node.ready && !node.unschedulable => Some(format!(
+            "node {} to be cordoned: it is in service",
+            node.name
+        )),
+        Observed::Present(_) => None,
+        Observed::Unknown(why) => Some(format!("a clear sight of its node: {why}")),
+        Observed::NotAsked => Some("a look at its node".to_owned()),
+    }
+}
+
+/// The cloud's state in the words of the kind.
+fn csp_state(state: MachineState) -> CspState {
+    match state {
+        MachineState::Unknown => CspState::Unknown,
+        MachineState::Creating => CspState::Creating,
+        MachineState::Ready => CspState::Ready,
+        MachineState::Stopped => CspState::Stopped,
+        MachineState::Terminating => CspState::Terminating,
+        MachineState::Terminated => CspState::Terminated,
+        MachineState::Failed => CspState::Failed,
+    }
+}

@@ -1,0 +1,180 @@
+//! Tables for a machine on its way: what each look asks for, what keeps it from asking.
+
+use shipshape_api::PendingNodeSpec;
+
+use super::*;
+
+fn start() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap()
+}
+
+fn machine(state: MachineState) -> Observed<Machine> {
+    Observed::Present(Machine {
+        id: "m-1".into(),
+        provider_id: "embedded:///a/m-1".into(),
+        group: Some("workers".into()),
+        zone: "a".to_owned(),
+        image: "image-1".into(),
+        state,
+        protected: true,
+        tags: [].into(),
+    })
+}
+
+fn node(ready: bool, unschedulable: bool) -> Observed<NodeView> {
+    Observed::Present(NodeView {
+        name: "node-1".to_owned(),
+        ready,
+        unschedulable,
+        ..NodeView::default()
+    })
+}
+
+fn world(goal: PendingNodeGoal, state: MachineState) -> PendingSnapshot {
+    let spec = PendingNodeSpec {
+        provider_id: Some("embedded:///a/m-1".to_owned()),
+        goal,
+        deadline: Some(Time(start() + SignedDuration::from_mins(30))),
+        ..PendingNodeSpec::default()
+    };
+    let mut pending = PendingNode::new("m-1", spec);
+    pending.metadata.uid = Some("pn-uid".to_owned());
+    PendingSnapshot {
+        pending,
+        machine: machine(state),
+        node: Observed::Absent,
+        asker: Asker::Waiting,
+    }
+}
+
+fn effects(snapshot: &PendingSnapshot, at: Timestamp) -> Vec<&'static str> {
+    let decision = decide(snapshot, &Settings::default(), at);
+    decision.effects.iter().map(Effect::name).collect()
+}
+
+fn late() -> Timestamp {
+    start() + SignedDuration::from_hours(2)
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn a_joining_machine_is_protected_watched_and_forgotten_once_its_node_is_ready() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
+    if let Observed::Present(machine) = &mut one.machine {
+        machine.protected = false;
+    }
+    assert_eq!(effects(&one, start()), ["ProtectMachine"]);
+    one.machine = machine(MachineState::Ready);
+    assert_eq!(effects(&one, start()), NONE);
+    one.node = node(false, false);
+    assert_eq!(effects(&one, start()), NONE);
+    one.node = node(true, false);
+    assert_eq!(effects(&one, start()), ["ForgetPending"]);
+}
+
+#[test]
+fn state_reason_and_time_are_written_once_for_each_change() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
+    let first = decide(&one, &Settings::default(), start()).status;
+    assert_eq!(first.csp_state, Some(CspState::Creating));
+    assert_eq!(first.csp_state_since, Some(Time(start())));
+    assert_eq!(first.waiting_for.as_deref(), Some("the cloud to start it"));
+    one.pending.status = Some(first.clone());
+    let later = start() + SignedDuration::from_secs(5);
+    let second = decide(&one, &Settings::default(), later).status;
+    assert_eq!(second, first, "nothing changed, so nothing is written");
+    one.machine = machine(MachineState::Ready);
+    let third = decide(&one, &Settings::default(), later).status;
+    assert_eq!(third.csp_state_since, Some(Time(later)));
+    assert_eq!(third.waiting_for.as_deref(), Some("its node to join"));
+}
+
+#[test]
+fn past_its_deadline_a_machine_of_nobody_turns_and_one_of_a_living_task_is_left_to_it() {
+    let table = [
+        (Asker::Nobody, vec!["TurnPending"]),
+        (Asker::Gone, vec!["TurnPending"]),
+        (Asker::Waiting, vec![]),
+        (Asker::Unknown("no answer".to_owned()), vec![]),
+        (Asker::Satisfied, vec!["ForgetPending"]),
+    ];
+    for (asker, wanted) in table {
+        let mut one = world(PendingNodeGoal::Join, MachineState::Ready);
+        one.asker = asker.clone();
+        assert_eq!(effects(&one, late()), wanted, "{asker:?}");
+    }
+}
+
+#[test]
+fn a_machine_whose_task_is_gone_turns_at_once_and_the_turn_itself_ends_nothing() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
+    one.asker = Asker::Gone;
+    assert_eq!(effects(&one, start()), ["TurnPending"]);
+}
+
+#[test]
+fn a_machine_whose_task_is_gone_stays_when_its_node_is_ready() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Ready);
+    one.asker = Asker::Gone;
+    one.node = node(true, false);
+    assert_eq!(effects(&one, late()), ["ForgetPending"]);
+}
+
+#[test]
+fn a_leaving_machine_is_chased_until_the_cloud_says_that_it_is_gone() {
+    let table = [
+        (machine(MachineState::Ready), vec!["DeleteMachine"]),
+        (machine(MachineState::Stopped), vec!["DeleteMachine"]),
+        (machine(MachineState::Failed), vec!["DeleteMachine"]),
+        (machine(MachineState::Terminating), vec![]),
+        (machine(MachineState::Terminated), vec!["ForgetPending"]),
+        (Observed::Absent, vec!["ForgetPending"]),
+        (Observed::Unknown("no answer".to_owned()), vec![]),
+        (Observed::NotAsked, vec![]),
+    ];
+    for (machine, wanted) in table {
+        let mut one = world(PendingNodeGoal::Leave, MachineState::Ready);
+        one.machine = machine;
+        let decision = decide(&one, &Settings::default(), start());
+        let names: Vec<&str> = decision.effects.iter().map(Effect::name).collect();
+        assert_eq!(names, wanted, "{:?}", one.machine);
+        let is_over = names.contains(&"ForgetPending");
+        assert_eq!(decision.wake.is_none(), is_over, "{:?}", one.machine);
+    }
+}
+
+#[test]
+fn a_machine_whose_node_is_in_service_or_out_of_sight_is_never_ended() {
+    let table = [
+        (node(true, false), false),
+        (node(true, true), true),
+        (node(false, false), true),
+        (Observed::Absent, true),
+        (Observed::Unknown("no answer".to_owned()), false),
+        (Observed::NotAsked, false),
+    ];
+    for (node, may_end) in table {
+        let mut one = world(PendingNodeGoal::Leave, MachineState::Ready);
+        one.node = node;
+        let is_ended = effects(&one, start()) == ["DeleteMachine"];
+        assert_eq!(is_ended, may_end, "{:?}", one.node);
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_go_in_time_is_called_overdue_and_still_chased() {
+    let one = world(PendingNodeGoal::Leave, MachineState::Ready);
+    let decision = decide(&one, &Settings::default(), late());
+    assert!(condition::is_true(&decision.status.conditions, OVERDUE));
+    assert_eq!(effects(&one, late()), ["DeleteMachine"]);
+}
+
+#[test]
+fn a_machine_that_the_cloud_has_lost_is_shown_as_terminated_to_the_task_that_waits() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Ready);
+    one.machine = Observed::Absent;
+    let decision = decide(&one, &Settings::default(), start());
+    assert_eq!(decision.status.csp_state, Some(CspState::Terminated));
+    assert_eq!(decision.effects, []);
+}

@@ -1,0 +1,57 @@
+//! Tables for the objects that follow the machines of a task.
+
+use shipshape_api::{CspState, PendingNodeGoal};
+
+use super::ways_out::{late, next, pending, silent};
+use super::*;
+
+#[test]
+fn a_joining_machine_is_followed_and_neither_asked_for_nor_asked_about_again() {
+    let mut world = world_at(TaskStep::Join);
+    world.new_node = Observed::Absent;
+    world.new_machine = Observed::NotAsked;
+    let decision = look(&world);
+    let [Effect::EnsurePending(made)] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects)
+    };
+    assert_eq!(made.spec.goal, PendingNodeGoal::Join);
+    assert_eq!(
+        made.spec.provider_id.as_deref(),
+        Some("embedded:///a/m-new")
+    );
+    let step = world.task.status.as_ref().unwrap().step.as_ref().unwrap();
+    assert_eq!(made.spec.deadline, step.deadline);
+    assert_eq!(made.spec.task_ref.as_ref().unwrap().uid, OPERATION);
+    world.pending = pending(PendingNodeGoal::Join, CspState::Creating);
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_leaving_machine_that_is_followed_is_left_to_its_object() {
+    let mut world = world_at(TaskStep::Remove);
+    world.old_machine = Observed::NotAsked;
+    world.pending = pending(PendingNodeGoal::Leave, CspState::Terminating);
+    let decision = look(&world);
+    assert_eq!(effects(&decision), Vec::<&str>::new());
+    assert_eq!(step(&decision), TaskStep::Remove);
+}
+
+#[test]
+fn a_ready_node_that_never_counted_as_joined_is_emptied_too() {
+    let mut world = next(&silent(TaskStep::Join), late());
+    world.old_node = Observed::Present(node("old"));
+    world.pending = Observed::Absent;
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+    world.new_node = Observed::Present(node("new"));
+    assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+}
+
+#[test]
+fn the_new_machine_is_free_at_the_end() {
+    let mut world = world_at(TaskStep::Release);
+    world.new_machine = Observed::Present(Machine {
+        protected: true,
+        ..machine("m-new", MachineState::Ready)
+    });
+    assert_eq!(effects(&look(&world)), ["TagMachine", "ProtectMachine"]);
+}
