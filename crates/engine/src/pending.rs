@@ -117,7 +117,7 @@ impl Draft<'_> {
         }
         match (&self.snapshot.machine, &self.snapshot.node) {
             (Observed::Unknown(why), _) => {
-                self.wait(format!("an answer of the cloud: {why}"), poll)
+                self.wait(format!("an answer of the cloud: {why}"), poll);
             }
             (Observed::NotAsked, _) => self.wait("a look at the cloud".to_owned(), poll),
             (Observed::Absent, _) => {
@@ -251,12 +251,11 @@ impl Draft<'_> {
 /// gone or never was ready is no obstacle; one that nobody could see is.
 fn in_service(node: &Observed<NodeView>) -> Option<String> {
     match node {
-        Observed::Absent => None,
         Observed::Present(node) if node.ready && !node.unschedulable => Some(format!(
             "node {} to be cordoned: it is in service",
             node.name
         )),
-        Observed::Present(_) => None,
+        Observed::Absent | Observed::Present(_) => None,
         Observed::Unknown(why) => Some(format!("a clear sight of its node: {why}")),
         Observed::NotAsked => Some("a look at its node".to_owned()),
     }
