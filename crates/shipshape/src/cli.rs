@@ -2,6 +2,8 @@
 //!
 //! Owns names, defaults and help texts of all commands. Must not act.
 
+mod people;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -9,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::swarm::Seeds;
 
 use crate::controller::serve::BindAddress;
+pub(crate) use people::{CompletionsOptions, ExplainOptions, OrderOptions, StatusOptions};
 
 /// Keeps every node of a Kubernetes cluster shipshape.
 #[derive(Debug, Parser)]
@@ -28,6 +31,27 @@ pub(crate) enum Command {
     Controller(ControllerOptions),
     /// Print the CustomResourceDefinitions of all kinds as YAML.
     Crds,
+    /// Show how all runs stand: how far, what is in work, what it waits for.
+    #[command(after_help = people::STATUS)]
+    Status(StatusOptions),
+    /// Say why a node, a run or a task waits, since when, until when, and what would help.
+    #[command(after_help = people::EXPLAIN)]
+    Explain(ExplainOptions),
+    /// Stop a run from beginning with further nodes.
+    #[command(after_help = people::PAUSE)]
+    Pause(OrderOptions),
+    /// Let a paused run go on, and take note of its failures.
+    #[command(after_help = people::RESUME)]
+    Resume(OrderOptions),
+    /// End a run for good and put back what it has changed.
+    #[command(after_help = people::ABORT)]
+    Abort(OrderOptions),
+    /// Try a parked or failed node again.
+    #[command(after_help = people::RETRY)]
+    Retry(OrderOptions),
+    /// Print a script that completes commands and options in a shell.
+    #[command(after_help = people::COMPLETIONS)]
+    Completions(CompletionsOptions),
 }
 
 #[derive(Args, Debug)]

@@ -5,20 +5,30 @@
 
 mod cli;
 mod config;
+mod connect;
 mod controller;
 mod demo;
+mod drawing;
+mod explain;
+mod failure;
 mod logs;
+mod orders;
 mod output;
 mod panics;
 mod signals;
 mod simulate;
+mod status;
+mod target;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use anyhow::Context;
+use clap::{CommandFactory, Parser};
 use shipshape_cluster::error::in_full;
+use shipshape_engine::wish::RunWish;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, CompletionsOptions};
+use failure::Failure;
 
 fn main() -> ExitCode {
     panics::end_the_process();
@@ -33,11 +43,35 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulate::run(&options),
         Command::Controller(options) => controller::run(&options),
         Command::Crds => crds(),
+        Command::Status(options) => status::run(&options),
+        Command::Explain(options) => explain::run(&options),
+        Command::Pause(options) => orders::of_run(&options, RunWish::Pause),
+        Command::Resume(options) => orders::of_run(&options, RunWish::Resume),
+        Command::Abort(options) => orders::of_run(&options, RunWish::Abort),
+        Command::Retry(options) => orders::retry(&options),
+        Command::Completions(options) => completions(&options),
     };
     result.unwrap_or_else(|error| {
         output::complain(&in_full(error.as_ref()));
-        ExitCode::from(2)
+        let code = error.downcast_ref::<Failure>().map_or(2, Failure::code);
+        ExitCode::from(code)
     })
+}
+
+/// Runs a command that speaks to a cluster.
+fn block_on(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(work)
+}
+
+fn completions(options: &CompletionsOptions) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "shipshape", &mut script);
+    output::say(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn crds() -> anyhow::Result<ExitCode> {

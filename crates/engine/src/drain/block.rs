@@ -44,6 +44,33 @@ pub enum Block {
 }
 
 impl Block {
+    /// The block that a status has recorded by its word and its budgets, as far as these two say it.
+    pub fn recorded(word: &str, budgets: &str) -> Option<Self> {
+        let budget = budgets.to_owned();
+        let all = || budgets.split(", ").map(str::to_owned).collect();
+        match word {
+            "BudgetExhausted" => Some(Self::Budget(budget)),
+            "BudgetHopeless" => Some(Self::Hopeless {
+                budget,
+                demand: String::new(),
+            }),
+            "ManyBudgets" => Some(Self::ManyBudgets(all())),
+            "BudgetSelectorInvalid" => Some(Self::BadSelector(budget)),
+            "BarePod" => Some(Self::Bare),
+            "DaemonSetGone" => Some(Self::Orphaned),
+            "LocalData" => Some(Self::LocalData),
+            "EvictionRefused" => Some(Self::Refused {
+                budgets: all(),
+                message: String::new(),
+            }),
+            "StuckTerminating" => Some(Self::Stuck {
+                since: Timestamp::UNIX_EPOCH,
+                finalizers: Vec::new(),
+            }),
+            _ => None,
+        }
+    }
+
     /// A stable word for programs.
     pub fn word(&self) -> &'static str {
         match self {

@@ -6,7 +6,6 @@
 mod picture;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,16 +20,12 @@ use shipshape_scenarios::Stage;
 
 use super::pace;
 use crate::cli::{DemoOptions, Format, Speed};
+use crate::drawing::{Canvas, is_terminal, rows};
 use crate::output::say;
 use picture::{Facts, picture};
 
 /// Least time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
-
-/// Tells the terminal to cut long lines.
-const NO_WRAP: &str = "\x1b[?7l";
-/// Tells the terminal to wrap long lines again.
-const WRAP: &str = "\x1b[?7h";
 
 /// The demo's screen.
 pub(super) struct Screen {
@@ -41,14 +36,13 @@ pub(super) struct Screen {
     start: Timestamp,
     speed: Speed,
     is_live: bool,
-    /// Lines of the last picture, to be drawn over.
-    drawn: Mutex<usize>,
+    canvas: Mutex<Canvas>,
     _following: Vec<Following>,
 }
 
 impl Screen {
     pub(super) async fn start(stage: &Stage, options: &DemoOptions, kubeconfig: &Path) -> Self {
-        let is_live = std::io::stdout().is_terminal() && options.output == Format::Text;
+        let is_live = is_terminal() && options.output == Format::Text;
         let is_plain = !is_live && options.output == Format::Text;
         let (nodes, tasks, runs) = (Store::new(), Store::new(), Store::new());
         let client = stage.client("view");
@@ -85,7 +79,7 @@ impl Screen {
             start,
             speed: options.speed,
             is_live,
-            drawn: Mutex::new(0),
+            canvas: Mutex::default(),
             _following: following,
         }
     }
@@ -126,27 +120,10 @@ impl Screen {
             },
         });
         let lines = picture.fit(rows());
-        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        // A line that wraps would take two rows, and the next picture would be drawn one row off.
-        let mut text = NO_WRAP.to_owned();
-        if *drawn > 0 {
-            text.push_str(&format!("\x1b[{}A", *drawn));
-        }
-        for line in &lines {
-            text.push_str(&format!("\x1b[2K{line}\n"));
-        }
-        text.push_str("\x1b[0J");
-        text.push_str(WRAP);
-        *drawn = lines.len();
-        say(&text)?;
+        let mut canvas = self.canvas.lock().unwrap_or_else(PoisonError::into_inner);
+        canvas.draw(&lines)?;
         Ok(())
     }
-}
-
-/// How many lines the terminal shows, if it says; the cursor stands on one of its own.
-fn rows() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    (size.ws_row > 0).then(|| usize::from(size.ws_row) - 1)
 }
 
 /// One line for each new step of a node.

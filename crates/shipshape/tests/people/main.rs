@@ -7,3 +7,5 @@
 
 mod cluster;
 mod controller;
+mod orders;
+mod views;

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use http::{Request, Response, header};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use jiff::fmt::rfc2822::DateTimePrinter;
 use shipshape_cluster::Clock;
 use tower::Service;
 
@@ -105,6 +106,10 @@ impl ApiService {
 
 fn respond(answer: Answer, clock: Clock) -> Response<AnswerBody> {
     let mut response = Response::builder().status(answer.code);
+    // Readers tell ages by the server's clock, which need not be the machine's.
+    if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now()) {
+        response = response.header(header::DATE, date);
+    }
     if let Some(seconds) = answer.retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
     }

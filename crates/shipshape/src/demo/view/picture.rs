@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
-use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_engine::view::NodeView;
 
-const BAR: usize = 24;
+use crate::drawing::{bar, colour};
 
 /// What the picture is drawn from.
 pub(super) struct Facts<'a> {
@@ -97,13 +97,7 @@ pub(super) fn picture(facts: &Facts<'_>) -> Picture {
 fn run_line(run: &NodePatchRun) -> String {
     let status = run.status.clone().unwrap_or_default();
     let (done, total) = (status.completed.unwrap_or(0), status.total.unwrap_or(0));
-    let filled =
-        usize::try_from(done).unwrap_or(0) * BAR / usize::try_from(total).unwrap_or(0).max(1);
-    let bar = format!(
-        "{}{}",
-        "█".repeat(filled),
-        "░".repeat(BAR - filled.min(BAR))
-    );
+    let bar = bar(done, total);
     let name = run.metadata.name.as_deref().unwrap_or_default();
     let waiting = status
         .waiting_for
@@ -148,21 +142,6 @@ fn node_line(node: &NodeView, tasks: &[Arc<NodePatchTask>]) -> NodeLine {
         text,
         step,
         in_work,
-    }
-}
-
-fn colour(step: TaskStep) -> &'static str {
-    match step {
-        TaskStep::Lock
-        | TaskStep::Provision
-        | TaskStep::Join
-        | TaskStep::Transfer
-        | TaskStep::Settle => "\x1b[34m",
-        TaskStep::Cordon | TaskStep::Drain | TaskStep::Recover => "\x1b[33m",
-        TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked => "\x1b[36m",
-        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => "\x1b[35m",
-        TaskStep::Done => "\x1b[32m",
-        TaskStep::Failed => "\x1b[31m",
     }
 }
 

@@ -1,0 +1,118 @@
+//! Why a node is as it is: its task, its place in a plan, or nothing at all.
+
+use shipshape_api::node_patch_run::RunPlan;
+use shipshape_api::{NodePatchTask, TaskStep};
+
+use super::{Explanation, Scene, name_of, step_of, task};
+use crate::run::is_over;
+use crate::view::NodeView;
+
+/// The task that says most about a node: one under way before one that has ended, the latest first.
+pub fn task_of_node<'a>(tasks: &'a [NodePatchTask], name: &str) -> Option<&'a NodePatchTask> {
+    let about = tasks.iter().filter(|task| task.spec.node_name == name);
+    about.max_by_key(|task| {
+        let made = task.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        (step_of(task) != TaskStep::Done, made)
+    })
+}
+
+/// Explains a node; `None` when nobody has ever heard of it.
+pub fn node(name: &str, scene: &Scene<'_>) -> Option<Explanation> {
+    let live = scene.nodes.iter().find(|node| node.name == name);
+    let mut told = if let Some(own) = task_of_node(scene.tasks, name) {
+        task(own, scene)
+    } else {
+        of_node_without_task(live?, scene)
+    };
+    told.object = format!("node {name}");
+    if let Some(live) = live {
+        notes(&mut told, live);
+    }
+    Some(told)
+}
+
+fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
+    let mut told = Explanation::default();
+    if let Some(task) = scene.tasks.iter().find(|task| is_replacement(task, node)) {
+        told.state = format!(
+            "a replacement: it took the place of {}",
+            task.spec.node_name
+        );
+        return told;
+    }
+    let planned = scene.runs.iter().find_map(|run| {
+        let status = run.status.as_ref().filter(|status| !is_over(status))?;
+        let place = place(status.plan.as_ref()?, node)?;
+        Some((run, status, place))
+    });
+    let Some((run, status, place)) = planned else {
+        "no run touches this node".clone_into(&mut told.state);
+        return told;
+    };
+    let now = status.current_iteration.unwrap_or(0) + 1;
+    told.state = format!(
+        "waits for its turn in run {}: number {} of {} in wave {} of {}",
+        name_of(&run.metadata),
+        place.number,
+        place.size,
+        place.wave,
+        place.waves
+    );
+    told.waits_for = Some(if place.wave > now {
+        format!("wave {now} to end")
+    } else {
+        status
+            .waiting_for
+            .clone()
+            .unwrap_or_else(|| "a slot".to_owned())
+    });
+    if status.paused == Some(true) {
+        let name = run.metadata.name.as_deref().unwrap_or_default();
+        told.help(format!(
+            "its run is paused; go on with: shipshape resume npr/{name}"
+        ));
+    }
+    told
+}
+
+struct Place {
+    wave: i32,
+    waves: usize,
+    number: usize,
+    size: usize,
+}
+
+fn place(plan: &RunPlan, node: &NodeView) -> Option<Place> {
+    let is_meant = plan
+        .candidates
+        .iter()
+        .any(|one| one.name == node.name && one.uid == node.uid);
+    let (wave, number, size) = plan.partitions.iter().find_map(|wave| {
+        let place = wave.nodes.iter().position(|name| *name == node.name)?;
+        Some((wave.index, place + 1, wave.nodes.len()))
+    })?;
+    is_meant.then_some(Place {
+        wave: wave + 1,
+        waves: plan.partitions.len(),
+        number,
+        size,
+    })
+}
+
+fn is_replacement(task: &NodePatchTask, node: &NodeView) -> bool {
+    let status = task.status.as_ref();
+    status.and_then(|status| status.new_node_uid.as_deref()) == Some(node.uid.as_str())
+}
+
+fn notes(told: &mut Explanation, node: &NodeView) {
+    if !node.ready {
+        told.notes.push("the node is not ready".to_owned());
+    }
+    match (&node.cordoned_by, node.unschedulable) {
+        (Some(_), true) => told.notes.push("it is cordoned by Shipshape".to_owned()),
+        (None, true) => told
+            .notes
+            .push("it is cordoned by somebody else, and stays so".to_owned()),
+        (_, false) => {}
+    }
+}

@@ -1,0 +1,151 @@
+//! Why a run waits.
+
+use shipshape_api::conditions::ACCEPTED;
+use shipshape_api::node_patch_run::NodePatchRunStatus;
+use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
+
+use super::{Blocker, Explanation, Scene, name_of, step_of};
+use crate::run::is_over;
+
+/// Explains a run.
+pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
+    let mut told = Explanation::about(format!("run {}", name_of(&run.metadata)));
+    let status = run.status.clone().unwrap_or_default();
+    let name = run.metadata.name.as_deref().unwrap_or_default();
+    told.state = state(run, &status);
+    told.since = run.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    let is_open = !is_over(&status);
+    if is_open {
+        told.waits_for = Some(
+            status
+                .waiting_for
+                .clone()
+                .unwrap_or_else(|| "a controller to look at it; is one running?".to_owned()),
+        );
+        told.until = status.soak_until.as_ref().map(|at| at.0);
+        told.until = told.until.filter(|_| status.current_iteration == Some(0));
+        told.then = told
+            .until
+            .map(|_| "the nodes after the canaries begin".to_owned());
+    }
+    if is_open && run.spec.paused() {
+        told.help(format!("lift the pause: shipshape resume npr/{name}"));
+    } else if is_open && status.paused == Some(true) {
+        told.help(format!(
+            "see to the failed nodes, then: shipshape resume npr/{name}, or try one again: shipshape \
+             retry node/NAME"
+        ));
+    }
+    let tasks: Vec<&NodePatchTask> = tasks_of(run, scene).collect();
+    for task in tasks.iter().filter(|task| is_noteworthy(task)) {
+        let status = task.status.clone().unwrap_or_default();
+        let waits = status
+            .last_error
+            .filter(|_| step_of(task) == TaskStep::Failed);
+        let waits = waits.or(status.waiting_for).unwrap_or_default();
+        told.notes.push(format!(
+            "node {}: {:?}: {waits}",
+            task.spec.node_name,
+            step_of(task)
+        ));
+    }
+    if is_open {
+        preflight(&mut told, &status);
+        autoscaler(&mut told, &status);
+    }
+    if let Some(error) = &status.last_error {
+        told.notes.push(format!("last error: {error}"));
+    }
+    told
+}
+
+/// The tasks of a run, in the order of their names.
+fn tasks_of<'a>(
+    run: &'a NodePatchRun,
+    scene: &Scene<'a>,
+) -> impl Iterator<Item = &'a NodePatchTask> {
+    let uid = run.metadata.uid.clone().unwrap_or_default();
+    scene
+        .tasks
+        .iter()
+        .filter(move |task| task.spec.run_uid == uid)
+}
+
+fn is_noteworthy(task: &NodePatchTask) -> bool {
+    step_of(task) != TaskStep::Done
+}
+
+fn state(run: &NodePatchRun, status: &NodePatchRunStatus) -> String {
+    let condition = |kind: &str, value: &str| {
+        let found = status.conditions.iter();
+        found
+            .filter(|one| one.type_ == kind && one.status == value)
+            .map(|one| one.message.clone())
+            .next()
+    };
+    if let Some(why) = condition(ACCEPTED, "False") {
+        return format!("not accepted: {why}");
+    }
+    if let Some(how) = condition("Aborted", "True").or_else(|| condition("Completed", "True")) {
+        return format!("ended: {how}");
+    }
+    let done = status.completed.unwrap_or(0);
+    let total = status.total.unwrap_or(0);
+    let in_work =
+        status.in_flight_important.unwrap_or(0) + status.in_flight_non_important.unwrap_or(0);
+    let waves = status.plan.as_ref().map_or(0, |plan| plan.partitions.len());
+    let wave = status.current_iteration.unwrap_or(0) + 1;
+    let wave = wave.min(i32::try_from(waves).unwrap_or(i32::MAX));
+    let how = if run.spec.abort() {
+        "being called off"
+    } else if let Some(why) = status
+        .pause_reason
+        .as_ref()
+        .filter(|_| status.paused == Some(true))
+    {
+        return format!("paused ({why}); {done} of {total} nodes replaced, {in_work} in work");
+    } else if status.plan.is_none() {
+        return "no plan is made yet".to_owned();
+    } else {
+        "under way"
+    };
+    format!(
+        "{how}: {done} of {total} nodes replaced, {in_work} in work, {} parked, {} failed, wave {wave} \
+         of {waves}",
+        status.parked.unwrap_or(0),
+        status.failed.unwrap_or(0)
+    )
+}
+
+fn preflight(told: &mut Explanation, status: &NodePatchRunStatus) {
+    let Some(record) = status.preflight.as_ref() else {
+        return;
+    };
+    if Some(record.iteration) != status.current_iteration {
+        return;
+    }
+    for finding in &record.findings {
+        told.blockers.push(Blocker {
+            pod: format!("{}/{}", finding.namespace, finding.pod),
+            node: finding.node.clone(),
+            budget: finding.budget.clone().unwrap_or_default(),
+            reason: finding.reason.clone(),
+            message: finding.message.clone(),
+        });
+        told.help(finding.remedy.clone());
+    }
+    if record.more > 0 {
+        told.notes
+            .push(format!("{} more findings of the preflight", record.more));
+    }
+}
+
+fn autoscaler(told: &mut Explanation, status: &NodePatchRunStatus) {
+    let held = status.autoscaler.as_ref().filter(|one| one.scaled_down);
+    for target in held.iter().flat_map(|one| &one.targets) {
+        told.notes.push(format!(
+            "autoscaler {}/{} is held at 0, its own replicas are {}",
+            target.namespace, target.name, target.original_replicas
+        ));
+    }
+}

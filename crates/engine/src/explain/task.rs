@@ -1,0 +1,231 @@
+//! Why a task waits.
+//!
+//! Owns the words for each step and for what follows its deadline; `replace::expire` does what they
+//! say.
+
+use shipshape_api::conditions::OVERDUE;
+use shipshape_api::node_patch_task::BlockedEviction;
+use shipshape_api::{DrainOptions, NodePatchTask, NodePatchTaskStatus, OnDeadline, TaskStep};
+
+use super::{Blocker, Explanation, Scene, name_of, step_of};
+use crate::condition;
+use crate::drain::{self, Block};
+use crate::view::BudgetView;
+
+/// Unready pods of a budget that are named.
+const NAMED_MAX: usize = 3;
+
+/// Explains a task.
+pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
+    let mut told = Explanation::about(format!("task {}", name_of(&task.metadata)));
+    let status = task.status.clone().unwrap_or_default();
+    let step = step_of(task);
+    told.state = state(task, &status);
+    told.waits_for = status.waiting_for.clone().filter(|_| !step.is_final());
+    if let Some(record) = status.step.as_ref() {
+        told.since = Some(record.since.0);
+        told.until = record.deadline.as_ref().map(|time| time.0);
+    } else {
+        told.since = task.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    }
+    if told.until.is_some() {
+        told.then = after_deadline(task);
+    }
+    let drain = status.drain.as_ref().filter(|_| waits_for_pods(step));
+    for blocked in drain.iter().flat_map(|drain| &drain.blocked) {
+        told.blockers.push(blocker(task, blocked));
+        for words in remedies(blocked, scene) {
+            told.help(words);
+        }
+    }
+    if let Some(parked) = status.parked.as_ref().filter(|_| step == TaskStep::Parked) {
+        told.since = Some(parked.since.0);
+        told.notes
+            .push(format!("set aside ({}): {}", parked.reason, parked.message));
+    }
+    help_with_run(&mut told, task, scene, step);
+    notes(&mut told, task, &status);
+    told
+}
+
+fn waits_for_pods(step: TaskStep) -> bool {
+    matches!(step, TaskStep::Drain | TaskStep::Parked | TaskStep::Undo)
+}
+
+fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
+    let node = &task.spec.node_name;
+    let run = &task.spec.run_name;
+    let attempt = status.attempt.unwrap_or(1);
+    let limit = status.attempt_limit.unwrap_or(task.spec.max_attempts());
+    let step = status.step_name();
+    if step == TaskStep::Done {
+        return match &status.new_node_name {
+            Some(new) => format!("node {node} is replaced by node {new}"),
+            None => format!("the task of node {node} is done"),
+        };
+    }
+    if step == TaskStep::Failed {
+        let why = status.last_error.as_deref().unwrap_or("no reason is known");
+        return format!("node {node} is given up after attempt {attempt}: {why}");
+    }
+    if step == TaskStep::Parked {
+        return format!("node {node} is parked: it is set aside and the others go on (run {run})");
+    }
+    let pods = status.drain.as_ref().filter(|_| step == TaskStep::Drain);
+    let pods = pods
+        .map(|drain| format!(", {} of {} pods left", drain.remaining, drain.total))
+        .unwrap_or_default();
+    format!(
+        "node {node} is being replaced by run {run}: step {step:?}, attempt {attempt} of {limit}{pods}"
+    )
+}
+
+/// What follows when the current step is past its deadline.
+pub fn after_deadline(task: &NodePatchTask) -> Option<String> {
+    let status = task.status.as_ref();
+    let attempt = status.and_then(|status| status.attempt).unwrap_or(1);
+    let limit = status.and_then(|status| status.attempt_limit);
+    let limit = limit.unwrap_or(task.spec.max_attempts());
+    let undone = if attempt < limit {
+        format!(
+            "the attempt is undone: the new machine goes, the node stays in service, and attempt {} \
+             of {limit} follows after a pause",
+            attempt + 1
+        )
+    } else {
+        "the attempt, the last, is undone: the new machine goes, the node stays in service and \
+         counts as failed"
+            .to_owned()
+    };
+    let parked = "the node is parked: it takes pods again, gives its slot to the others and is tried \
+                  again when nothing is in its way, or at the end of the run";
+    match step_of(task) {
+        TaskStep::Lock
+        | TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Cordon => Some(undone),
+        TaskStep::Settle | TaskStep::Recover => Some(parked.to_owned()),
+        TaskStep::Drain => Some(match on_deadline(task.spec.drain.as_ref()) {
+            OnDeadline::Park => parked.to_owned(),
+            OnDeadline::Fail => undone,
+            OnDeadline::Force => {
+                "the machine goes with the pods that are left on it (spec.drain.onDeadline: Force)"
+                    .to_owned()
+            }
+        }),
+        TaskStep::Undo => {
+            Some("a new machine that cannot be emptied stays in its group".to_owned())
+        }
+        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => Some(
+            "it counts as overdue and goes on: nothing is left that could be undone".to_owned(),
+        ),
+        TaskStep::Backoff | TaskStep::Parked | TaskStep::Done | TaskStep::Failed => None,
+    }
+}
+
+fn on_deadline(options: Option<&DrainOptions>) -> OnDeadline {
+    options.map(DrainOptions::on_deadline).unwrap_or_default()
+}
+
+fn blocker(task: &NodePatchTask, blocked: &BlockedEviction) -> Blocker {
+    Blocker {
+        pod: format!("{}/{}", blocked.namespace, blocked.pod),
+        node: task.spec.node_name.clone(),
+        budget: blocked.budget.clone().unwrap_or_default(),
+        reason: blocked.reason.clone().unwrap_or_default(),
+        message: blocked.message.clone(),
+    }
+}
+
+/// What would let a blocked pod go: for an exhausted budget, which of its pods are not healthy.
+fn remedies(blocked: &BlockedEviction, scene: &Scene<'_>) -> Vec<String> {
+    let budget = blocked.budget.clone().unwrap_or_default();
+    let reason = blocked.reason.as_deref().unwrap_or_default();
+    let live = scene
+        .budgets
+        .iter()
+        .find(|one| one.namespace == blocked.namespace && one.name == budget);
+    match (live, Block::recorded(reason, &budget)) {
+        (Some(live), Some(Block::Budget(_))) => vec![of_budget(live, scene)],
+        (_, Some(block)) => vec![block.remedy()],
+        (_, None) => Vec::new(),
+    }
+}
+
+fn of_budget(budget: &BudgetView, scene: &Scene<'_>) -> String {
+    let name = format!("{}/{}", budget.namespace, budget.name);
+    let guarded = scene.pods.iter().filter(|pod| {
+        pod.namespace == budget.namespace && drain::is_guarded(pod, budget).unwrap_or(false)
+    });
+    let unready: Vec<String> = guarded
+        .filter(|pod| !pod.ready && !pod.finished)
+        .map(|pod| match pod.node.as_str() {
+            "" => format!("{} (no node)", pod.name),
+            node => format!("{} (on {node})", pod.name),
+        })
+        .collect();
+    let figures = format!(
+        "budget {name} needs {} healthy pods of {} and has {}",
+        budget.desired, budget.expected, budget.healthy
+    );
+    match unready.as_slice() {
+        _ if budget.allowed > 0 => format!("{figures}: it has room by now"),
+        [] => format!("{figures}: one more replica, or a smaller demand, would let a pod go"),
+        some => {
+            let more = match some.len().saturating_sub(NAMED_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named: Vec<&str> = some.iter().take(NAMED_MAX).map(String::as_str).collect();
+            format!("{figures}: not ready: {}{more}", named.join(", "))
+        }
+    }
+}
+
+fn help_with_run(told: &mut Explanation, task: &NodePatchTask, scene: &Scene<'_>, step: TaskStep) {
+    let node = &task.spec.node_name;
+    if matches!(step, TaskStep::Failed | TaskStep::Parked) {
+        told.help(format!("try it again now: shipshape retry node/{node}"));
+    }
+    let uid = Some(task.spec.run_uid.as_str());
+    let run = scene
+        .runs
+        .iter()
+        .find(|run| run.metadata.uid.as_deref() == uid);
+    if let Some(run) = run.filter(|run| run.spec.paused() && step == TaskStep::Parked) {
+        let name = run.metadata.name.as_deref().unwrap_or_default();
+        told.help(format!(
+            "its run is paused; go on with: shipshape resume npr/{name}"
+        ));
+    }
+}
+
+fn notes(told: &mut Explanation, task: &NodePatchTask, status: &NodePatchTaskStatus) {
+    if condition::is_true(&status.conditions, OVERDUE) {
+        told.notes
+            .push("it is past a deadline and goes on waiting".to_owned());
+    }
+    if let Some(machine) = &status.new_machine {
+        let node = status.new_node_name.as_deref();
+        let node = node
+            .map(|node| format!(", node {node}"))
+            .unwrap_or_default();
+        told.notes
+            .push(format!("replacement: machine {}{node}", machine.id));
+    }
+    for volume in status.drain.iter().flat_map(|drain| &drain.detaching) {
+        told.notes.push(format!(
+            "volume {} is still attached, its pod left at {:.0}",
+            volume.volume, volume.since.0
+        ));
+    }
+    let is_told = told.state.contains("given up");
+    if let Some(error) = status.last_error.as_ref().filter(|_| !is_told) {
+        told.notes.push(format!("last error: {error}"));
+    }
+    if task.spec.important() {
+        told.notes
+            .push("the node hosted important pods when it was admitted".to_owned());
+    }
+}

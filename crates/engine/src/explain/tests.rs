@@ -1,0 +1,207 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::node_patch_run::{Candidate, NodePatchRunStatus, Partition, RunPlan};
+use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, StepRecord};
+use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec};
+
+use super::*;
+use crate::drain::Block;
+
+fn second(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn task_at(step: TaskStep) -> NodePatchTask {
+    let spec = NodePatchTaskSpec {
+        node_name: "n1".to_owned(),
+        node_uid: "u1".to_owned(),
+        run_name: "january".to_owned(),
+        run_uid: "r".to_owned(),
+        ..NodePatchTaskSpec::default()
+    };
+    let mut task = NodePatchTask::new("january-n1", spec);
+    task.status = Some(NodePatchTaskStatus {
+        step: Some(StepRecord {
+            name: step,
+            since: Time(second(100)),
+            deadline: Some(Time(second(1900))),
+        }),
+        waiting_for: Some("pods to leave".to_owned()),
+        ..NodePatchTaskStatus::default()
+    });
+    task
+}
+
+fn run_with_plan() -> NodePatchRun {
+    let mut run = NodePatchRun::new("january", NodePatchRunSpec::default());
+    run.metadata.uid = Some("r".to_owned());
+    let candidate = |name: &str| Candidate {
+        name: name.to_owned(),
+        uid: format!("u-{name}"),
+        zone: "a".to_owned(),
+    };
+    let wave = |index, name: &str| Partition {
+        index,
+        nodes: vec![name.to_owned()],
+    };
+    run.status = Some(NodePatchRunStatus {
+        current_iteration: Some(0),
+        plan: Some(RunPlan {
+            plan_version: "1".to_owned(),
+            candidates: vec![candidate("n1"), candidate("n2")],
+            partitions: vec![wave(0, "n1"), wave(1, "n2")],
+        }),
+        ..NodePatchRunStatus::default()
+    });
+    run
+}
+
+fn node_named(name: &str) -> NodeView {
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("u-{name}"),
+        ready: true,
+        ..NodeView::default()
+    }
+}
+
+const EMPTY: Scene<'_> = Scene {
+    runs: &[],
+    tasks: &[],
+    nodes: &[],
+    budgets: &[],
+    pods: &[],
+};
+
+#[test]
+fn a_blocked_drain_names_pod_budget_deadline_and_the_pods_that_are_not_ready() {
+    let mut blocked = task_at(TaskStep::Drain);
+    let status = blocked.status.as_mut().unwrap();
+    status.drain = Some(DrainRecord {
+        total: 5,
+        remaining: 1,
+        blocked: vec![BlockedEviction {
+            namespace: "shop".to_owned(),
+            pod: "web-1".to_owned(),
+            reason: Some("BudgetExhausted".to_owned()),
+            budget: Some("web".to_owned()),
+            message: "disruption budget web allows no eviction now".to_owned(),
+        }],
+        ..DrainRecord::default()
+    });
+    let selector = serde_json::from_value(serde_json::json!({ "matchLabels": {} })).unwrap();
+    let budget = BudgetView {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        selector: Some(selector),
+        healthy: 2,
+        desired: 2,
+        expected: 3,
+        ..BudgetView::default()
+    };
+    let sick = PodView {
+        namespace: "shop".to_owned(),
+        name: "web-2".to_owned(),
+        node: "n7".to_owned(),
+        ..PodView::default()
+    };
+    let told = task(
+        &blocked,
+        &Scene {
+            budgets: &[budget],
+            pods: &[sick],
+            ..EMPTY
+        },
+    );
+    assert_eq!(
+        (told.since, told.until),
+        (Some(second(100)), Some(second(1900)))
+    );
+    assert!(
+        told.state
+            .contains("step Drain, attempt 1 of 3, 1 of 5 pods left")
+    );
+    assert!(told.then.unwrap().contains("parked"));
+    assert_eq!(told.blockers[0].pod, "shop/web-1");
+    assert_eq!(told.blockers[0].budget, "web");
+    let help = told.helps.join("\n");
+    assert!(
+        help.contains("needs 2 healthy pods of 3 and has 2"),
+        "{help}"
+    );
+    assert!(help.contains("web-2 (on n7)"), "{help}");
+}
+
+#[test]
+fn the_words_after_a_deadline_follow_the_attempts_and_the_drain_options() {
+    let mut join = task_at(TaskStep::Join);
+    assert!(after_deadline(&join).unwrap().contains("attempt 2 of 3"));
+    join.status.as_mut().unwrap().attempt = Some(3);
+    assert!(after_deadline(&join).unwrap().contains("counts as failed"));
+    let mut drain = task_at(TaskStep::Drain);
+    drain.spec.drain = serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap();
+    assert!(after_deadline(&drain).unwrap().contains("Force"));
+    assert_eq!(after_deadline(&task_at(TaskStep::Parked)), None);
+}
+
+#[test]
+fn a_node_that_waits_is_told_its_place_and_a_stranger_is_not_made_up() {
+    let runs = [run_with_plan()];
+    let nodes = [node_named("n2"), node_named("n9")];
+    let scene = Scene {
+        runs: &runs,
+        nodes: &nodes,
+        ..EMPTY
+    };
+    let told = node("n2", &scene).unwrap();
+    assert!(
+        told.state.contains("number 1 of 1 in wave 2 of 2"),
+        "{told:?}"
+    );
+    assert_eq!(told.waits_for.as_deref(), Some("wave 1 to end"));
+    assert_eq!(
+        node("n9", &scene).unwrap().state,
+        "no run touches this node"
+    );
+    assert_eq!(node("nowhere", &scene), None);
+}
+
+#[test]
+fn a_paused_run_says_why_and_how_to_go_on() {
+    let mut paused = run_with_plan();
+    let status = paused.status.as_mut().unwrap();
+    status.paused = Some(true);
+    status.pause_reason = Some("the whole first wave has failed: 3 node(s) failed".to_owned());
+    let mut failed = task_at(TaskStep::Failed);
+    failed.status.as_mut().unwrap().last_error = Some("it never joined".to_owned());
+    let tasks = [failed];
+    let told = run(
+        &paused,
+        &Scene {
+            tasks: &tasks,
+            ..EMPTY
+        },
+    );
+    assert!(told.state.contains("the whole first wave has failed"));
+    assert!(
+        told.helps[0].contains("shipshape resume npr/january"),
+        "{told:?}"
+    );
+    assert_eq!(told.notes, ["node n1: Failed: it never joined"]);
+}
+
+#[test]
+fn every_word_of_a_block_is_found_again() {
+    let blocks = [
+        Block::Budget("b".to_owned()),
+        Block::ManyBudgets(vec!["a".to_owned(), "b".to_owned()]),
+        Block::BadSelector("b".to_owned()),
+        Block::Bare,
+        Block::Orphaned,
+        Block::LocalData,
+    ];
+    for block in blocks {
+        let found = Block::recorded(block.word(), &block.budgets());
+        assert_eq!(found, Some(block));
+    }
+    assert_eq!(Block::recorded("Unheard", ""), None);
+}

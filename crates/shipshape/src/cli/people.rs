@@ -1,0 +1,77 @@
+//! The options of the commands that people use on a cluster.
+
+use clap::Args;
+use clap_complete::Shell;
+use shipshape_api::names;
+
+use super::Format;
+use crate::connect::ClusterOptions;
+use crate::target::Target;
+
+pub(super) const PAUSE: &str = "Examples:
+  shipshape pause npr/january              no further node begins, those under way are finished
+  shipshape pause npr/january -n platform";
+pub(super) const RESUME: &str = "Examples:
+  shipshape resume npr/january             lifts a pause, by whomever, and takes note of failures";
+pub(super) const ABORT: &str = "Examples:
+  shipshape abort npr/january              puts nodes under way back and ends the run for good";
+pub(super) const RETRY: &str = "Examples:
+  shipshape retry node/ip-10-0-3-7         tries a parked or failed node again
+  shipshape retry npt/january-0-ip-10-0-3-7-1f2e";
+pub(super) const STATUS: &str = "Examples:
+  shipshape status                         all runs, in all namespaces
+  shipshape status --watch                 the same, as it changes, until Ctrl-C
+  shipshape status npr/january --output json";
+pub(super) const EXPLAIN: &str = "Examples:
+  shipshape explain node/ip-10-0-3-7       why is this node not replaced yet?
+  shipshape explain npr/january            what does this run wait for?
+  shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json";
+pub(super) const COMPLETIONS: &str = "Examples:
+  source <(shipshape completions bash)
+  shipshape completions zsh > ~/.zfunc/_shipshape
+  shipshape completions fish > ~/.config/fish/completions/shipshape.fish";
+
+#[derive(Args, Debug)]
+pub(crate) struct OrderOptions {
+    /// What it is about: npr/NAME, npt/NAME or node/NAME.
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusOptions {
+    /// One run, npr/NAME [default: all].
+    #[arg(value_name = "npr/NAME")]
+    pub(crate) target: Option<Target>,
+    /// Goes on, until Ctrl-C.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// Form of the answer; with --watch one JSON object for each change.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    /// Where the controller keeps its lease.
+    #[arg(long, value_name = "NAME", default_value = names::DEFAULT_NAMESPACE)]
+    pub(crate) operator_namespace: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainOptions {
+    /// What to explain: node/NAME, npr/NAME or npt/NAME.
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) target: Target,
+    /// Form of the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsOptions {
+    /// For which shell.
+    pub(crate) shell: Shell,
+}

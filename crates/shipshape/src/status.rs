@@ -1,0 +1,178 @@
+//! `shipshape status`: how all runs stand, once or as they change.
+//!
+//! Owns the reads and when to draw; `overview` says what there is to see.
+
+mod overview;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use shipshape_api::{NodePatchRun, NodePatchTask, names};
+use shipshape_cluster::Store;
+use shipshape_cluster::error::in_full;
+use shipshape_cluster::store::{Following, Settings};
+use shipshape_engine::view::Observed;
+use tokio::sync::Notify;
+
+use crate::cli::{Format, StatusOptions};
+use crate::connect::Cluster;
+use crate::drawing::{Canvas, is_terminal, rows};
+use crate::failure::Failure;
+use crate::output::say;
+use crate::signals::Signals;
+use crate::target::Thing;
+use overview::{Overview, lines, overview};
+
+/// Ages are brought up to date so often while nothing changes.
+const REDRAW: Duration = Duration::from_secs(1);
+/// Least time between two pictures.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(options: &StatusOptions) -> anyhow::Result<ExitCode> {
+    super::block_on(async {
+        let wanted = options.target.as_ref();
+        if let Some(other) = wanted.filter(|target| target.thing != Thing::Run) {
+            let words = format!("status is about runs; try: shipshape explain {other}");
+            return Err(Failure::WrongInput(words).into());
+        }
+        let cluster = Cluster::connect(&options.cluster).await?;
+        let runs: Vec<NodePatchRun> = cluster.all().await?;
+        if options.watch {
+            return watch(&cluster, options).await;
+        }
+        let tasks: Vec<NodePatchTask> = cluster.all().await?;
+        let seen = look(&cluster, options, &runs, &tasks).await?;
+        if seen.runs.is_empty()
+            && let Some(target) = wanted
+        {
+            crate::orders::find_run(&cluster, &target.name).await?;
+        }
+        tell(options, &seen)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn look(
+    cluster: &Cluster,
+    options: &StatusOptions,
+    runs: &[NodePatchRun],
+    tasks: &[NodePatchTask],
+) -> Result<Overview, Failure> {
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), &options.operator_namespace);
+    let lease = match leases.get_opt(names::LEADER_LEASE).await {
+        Ok(lease) => Observed::from(lease),
+        Err(error) => Observed::Unknown(in_full(&error)),
+    };
+    let now = cluster.now().await?;
+    let wanted = runs.iter().filter(|run| is_wanted(cluster, options, run));
+    let runs: Vec<NodePatchRun> = wanted.cloned().collect();
+    Ok(overview(&runs, tasks, &lease, now))
+}
+
+fn is_wanted(cluster: &Cluster, options: &StatusOptions, run: &NodePatchRun) -> bool {
+    let meta = &run.metadata;
+    let is_named = |name: &str| meta.name.as_deref() == Some(name);
+    let is_here = meta.namespace.as_ref() == Some(&cluster.namespace);
+    match (&options.target, &options.cluster.namespace) {
+        (Some(target), _) => is_named(&target.name) && is_here,
+        (None, Some(_)) => is_here,
+        // A run in a namespace that nobody thought of is the one that is looked for at night.
+        (None, None) => true,
+    }
+}
+
+fn tell(options: &StatusOptions, seen: &Overview) -> anyhow::Result<()> {
+    match options.output {
+        Format::Text => {
+            let mut text = lines(seen, is_terminal()).join("\n");
+            text.push('\n');
+            say(&text)?;
+        }
+        Format::Json => say(&format!("{}\n", serde_json::to_string(seen)?))?,
+    }
+    Ok(())
+}
+
+/// Copies of what is drawn, and who says when they have changed.
+struct Watch {
+    runs: Store<NodePatchRun>,
+    tasks: Store<NodePatchTask>,
+    changed: Arc<Notify>,
+    _following: Vec<Following>,
+}
+
+impl Watch {
+    async fn start(cluster: &Cluster) -> Self {
+        let (runs, tasks) = (Store::new(), Store::new());
+        let changed = Arc::new(Notify::new());
+        let client = || cluster.client.clone();
+        let following = vec![
+            runs.start(Api::all(client()), Settings::default(), {
+                let changed = Arc::clone(&changed);
+                move |_| changed.notify_one()
+            }),
+            tasks.start(Api::all(client()), Settings::default(), {
+                let changed = Arc::clone(&changed);
+                move |_| changed.notify_one()
+            }),
+        ];
+        runs.synced().await;
+        tasks.synced().await;
+        Self {
+            runs,
+            tasks,
+            changed,
+            _following: following,
+        }
+    }
+
+    async fn look(&self, cluster: &Cluster, options: &StatusOptions) -> Result<Overview, Failure> {
+        let runs = self.runs.list();
+        let runs: Vec<_> = runs.iter().map(|run| run.as_ref().clone()).collect();
+        let tasks = self.tasks.list();
+        let tasks: Vec<_> = tasks.iter().map(|task| task.as_ref().clone()).collect();
+        look(cluster, options, &runs, &tasks).await
+    }
+}
+
+/// Draws until the user has seen enough. A cluster that does not answer for a while is no reason to
+/// stop: whoever watches wants to see it come back.
+async fn watch(cluster: &Cluster, options: &StatusOptions) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let watch = Watch::start(cluster).await;
+    let is_live = is_terminal() && options.output == Format::Text;
+    let mut canvas = Canvas::default();
+    loop {
+        match (watch.look(cluster, options).await, is_live) {
+            (Ok(seen), true) => canvas.draw(&fitted(&seen))?,
+            (Ok(seen), false) => {
+                tell(options, &seen)?;
+                if options.output == Format::Text {
+                    say("\n")?;
+                }
+            }
+            (Err(failure), true) => canvas.draw(&[failure.to_string()])?,
+            (Err(failure), false) => crate::output::complain(&failure.to_string()),
+        }
+        tokio::select! {
+            biased;
+            asked = signals.asked() => return Ok(ExitCode::from(asked.code())),
+            () = watch.changed.notified() => tokio::time::sleep(PAUSE).await,
+            () = tokio::time::sleep(REDRAW), if is_live => {}
+        }
+    }
+}
+
+/// The lines, as many as the terminal shows.
+fn fitted(seen: &Overview) -> Vec<String> {
+    let mut lines = lines(seen, true);
+    if let Some(rows) = rows().filter(|rows| *rows > 0 && lines.len() > *rows) {
+        let hidden = lines.len() - (rows - 1);
+        lines.truncate(rows - 1);
+        lines.push(format!("  and {hidden} more lines"));
+    }
+    lines
+}

@@ -1,0 +1,115 @@
+//! status and explain.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::orders::{run, step, task};
+
+/// A run of four nodes: one is done, one is blocked by a budget, one has failed, one is to come.
+async fn scene() -> Cluster {
+    let cluster = Cluster::start().await;
+    for name in ["n1", "n2", "n3", "n4"] {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+        cluster.create(node).await;
+    }
+    let nodes: Vec<Value> = ["n1", "n2", "n3"]
+        .map(|name| json!({ "name": name }))
+        .to_vec();
+    let status = json!({
+        "total": 4, "completed": 1, "failed": 1, "inFlightNonImportant": 1, "currentIteration": 0,
+        "waitingFor": "tasks in flight: n2",
+        "plan": { "planVersion": "1", "candidates": nodes,
+                  "partitions": [{ "index": 0, "nodes": ["n1", "n2", "n3", "n4"] }] },
+    });
+    let uid = cluster.create(run("january", &status)).await;
+    let done = json!({ "step": step("Done"), "newNodeName": "n9" });
+    cluster.create(task("january", &uid, "n1", &done)).await;
+    let blocked = json!({
+        "step": step("Drain"), "waitingFor": "pod default/web-1: budget web allows no eviction now",
+        "drain": { "total": 3, "remaining": 1, "blocked": [{
+            "namespace": "default", "pod": "web-1", "reason": "BudgetExhausted", "budget": "web",
+            "message": "disruption budget web allows no eviction now" }] },
+    });
+    cluster.create(task("january", &uid, "n2", &blocked)).await;
+    let failed = json!({ "step": step("Failed"), "attempt": 3, "lastError": "it never joined" });
+    cluster.create(task("january", &uid, "n3", &failed)).await;
+    cluster
+        .create(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "minAvailable": 2, "selector": { "matchLabels": { "app": "web" } } },
+            "status": { "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 2,
+                        "desiredHealthy": 2, "expectedPods": 3 },
+        }))
+        .await;
+    cluster
+}
+
+#[tokio::test]
+async fn status_shows_progress_and_the_nodes_that_need_a_look() {
+    let cluster = scene().await;
+    let answer = cluster.run(&["status"]).await;
+    assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+    let text = answer.out;
+    for expected in [
+        "no controller has ever led here",
+        "1 of 4 replaced",
+        "1 in work, 0 parked, 1 failed, 1 to come",
+        "pod default/web-1: budget web allows no eviction now",
+        "it never joined",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    assert!(
+        !text.contains('\x1b'),
+        "no colours outside of a terminal\n{text}"
+    );
+    let answer = cluster.run(&["status", "npr/january", "-o", "json"]).await;
+    let value: Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(value["runs"][0]["done"], 1);
+    assert_eq!(value["runs"][0]["nodes"][0]["step"], "Drain");
+    let wrong = cluster.run(&["status", "npr/february"]).await;
+    assert_eq!(wrong.code, Some(1), "{}", wrong.out);
+    let wrong = cluster.run(&["status", "node/n1"]).await;
+    assert_eq!(wrong.code, Some(2), "{}", wrong.out);
+}
+
+#[tokio::test]
+async fn explain_names_the_pod_the_budget_the_deadline_and_what_helps() {
+    let cluster = scene().await;
+    let text = cluster.run(&["explain", "node/n2"]).await.out;
+    for expected in [
+        "step Drain, attempt 1 of 3, 1 of 3 pods left",
+        "2026-11-16T03:30:00Z",
+        "then the node is parked",
+        "pod default/web-1 on n2: disruption budget web allows no eviction now",
+        "budget default/web needs 2 healthy pods of 3 and has 2",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
+    let text = cluster.run(&["explain", "npt/january-0-n3"]).await.out;
+    assert!(
+        text.contains("given up after attempt 3: it never joined"),
+        "{text}"
+    );
+    assert!(text.contains("shipshape retry node/n3"), "{text}");
+    let text = cluster.run(&["explain", "npr/january"]).await.out;
+    assert!(text.contains("node n3: Failed: it never joined"), "{text}");
+    let text = cluster.run(&["explain", "node/n1"]).await.out;
+    assert!(text.contains("node n1 is replaced by node n9"), "{text}");
+    let answer = cluster.run(&["explain", "node/n2", "-o", "json"]).await;
+    let value: Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(value["blockers"][0]["budget"], "web", "{value}");
+    let wrong = cluster.run(&["explain", "node/nowhere"]).await;
+    assert_eq!(wrong.code, Some(1), "{}", wrong.out);
+    assert!(wrong.complaint.contains("there is no node nowhere"));
+}
+
+#[tokio::test]
+async fn completions_know_the_commands() {
+    let cluster = Cluster::bare().await;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = cluster.run(&["completions", shell]).await.out;
+        assert!(script.contains("explain"), "{shell}");
+    }
+}
