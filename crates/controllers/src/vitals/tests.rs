@@ -1,3 +1,5 @@
+//! What is counted, told apart and documented.
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

@@ -1,3 +1,5 @@
+//! Explanations of tasks, runs and nodes.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::node_patch_run::{Candidate, NodePatchRunStatus, Partition, RunPlan};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, StepRecord};

@@ -1,3 +1,5 @@
+//! What may be asked when, and what it changes.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::node_patch_task::StepRecord;
 use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec};

@@ -1,3 +1,5 @@
+//! The overview as people see it.
+
 use serde_json::{Value, from_value, json};
 
 use super::*;
