@@ -12,6 +12,7 @@ use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::drain::is_guarded;
+use shipshape_engine::run::is_over;
 use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
 use crate::context::{
@@ -45,10 +46,10 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .tasks
             .start(Api::all(client()), Settings::default(), {
-                let (pending, queues) = (stores.pending.clone(), queues.clone());
+                let (stores, queues) = (stores.clone(), queues.clone());
                 move |change| {
-                    wake_for_task(&queues, &change);
-                    wake_machines(&pending, &queues.pending, &change);
+                    wake_for_task(&stores.runs, &queues, &change);
+                    wake_machines(&stores.pending, &queues.pending, &change);
                 }
             }),
         stores
@@ -106,23 +107,34 @@ pub(crate) async fn synced(context: &Context) {
     stores.daemon_sets.synced().await;
 }
 
-/// A task wakes itself, and its run when it comes, goes or ends.
-fn wake_for_task(queues: &Queues, change: &Change<NodePatchTask>) {
+/// A task wakes itself, and its run when it comes, goes or ends. One that ends has given its slot
+/// back, and any run may have waited for that.
+fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<NodePatchTask>) {
     let task = change.object();
     queues.tasks.add(Key::of(task.as_ref()));
-    let is_news = match change {
-        Change::Applied {
-            old: Some(old),
-            new,
-        } => standing_of(old) != standing_of(new),
-        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    let (is_news, is_at_work) = match change {
+        Change::Applied { old, new } => {
+            let standing = standing_of(new);
+            let was = old.as_ref().map(|old| standing_of(old));
+            (was != Some(standing), standing == Standing::Open)
+        }
+        Change::Deleted { .. } => (true, false),
     };
-    if is_news {
-        let namespace = task.metadata.namespace.clone().unwrap_or_default();
-        queues
-            .runs
-            .add(Key::new(namespace, task.spec.run_name.clone()));
+    if !is_news {
+        return;
     }
+    let namespace = task.metadata.namespace.clone().unwrap_or_default();
+    let own = Key::new(namespace, task.spec.run_name.clone());
+    queues.runs.add(own);
+    if !is_at_work {
+        for run in runs.list().iter().filter(|run| is_waiting(run)) {
+            queues.runs.add(Key::of(run.as_ref()));
+        }
+    }
+}
+
+fn is_waiting(run: &NodePatchRun) -> bool {
+    !run.status.as_ref().is_some_and(is_over)
 }
 
 /// A machine wakes itself when it is made or turned, not by its own status; and its task by all that
