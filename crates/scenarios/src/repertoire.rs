@@ -1,11 +1,13 @@
 //! The repertoire: every scenario of a folder, and the table of what came of them.
 //!
-//! Owns the order, the two plays at a time and the table. Must not know the worlds: whoever plays
+//! Owns the order, how many play at a time and the table. Must not know the worlds: whoever plays
 //! does. Called by `cargo xtask stories` and `cargo xtask swarm`.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+use thiserror::Error;
 
 use crate::report::Report;
 use crate::scenario::{Scenario, ScenarioError};
@@ -27,10 +29,26 @@ pub fn load(folder: &Path) -> Result<Vec<Scenario>, ScenarioError> {
     files.iter().map(|path| Scenario::load(path)).collect()
 }
 
-/// Plays all scenarios, two at a time, and gives the table in the order of the list. A play gives a
-/// report and what other witnesses found wrong, or why there was none.
+/// Those of the given names, or all when none is given.
+pub fn named(scenarios: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>, NoSuchScenario> {
+    let is_unknown = |name: &&String| scenarios.iter().all(|scenario| scenario.name != **name);
+    if let Some(name) = names.iter().find(is_unknown) {
+        return Err(NoSuchScenario(name.clone()));
+    }
+    let is_asked = |scenario: &Scenario| names.is_empty() || names.contains(&scenario.name);
+    Ok(scenarios.into_iter().filter(is_asked).collect())
+}
+
+/// A name that no scenario has.
+#[derive(Debug, Error)]
+#[error("no scenario is called {0:?}; the files in scenarios/ tell which there are")]
+pub struct NoSuchScenario(pub String);
+
+/// Plays all scenarios, so many at a time, and gives the table in the order of the list. A play
+/// gives a report and what other witnesses found wrong, or why there was none.
 pub fn play_all(
     scenarios: &[Scenario],
+    at_a_time: usize,
     play: impl Fn(&Scenario) -> Result<(Report, Vec<String>), String> + Sync,
 ) -> Playbill {
     let waiting = Mutex::new(scenarios.iter().enumerate());
@@ -48,7 +66,9 @@ pub fn play_all(
         }
     };
     std::thread::scope(|threads| {
-        threads.spawn(work);
+        for _ in 1..at_a_time {
+            threads.spawn(work);
+        }
         work();
     });
     let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -147,15 +167,24 @@ mod tests {
         let one = scenarios().remove(0);
         let pair = [one.clone(), one];
         assert!(!Playbill::default().is_as_expected(), "nothing was played");
-        let good = play_all(&pair, |_| Ok((Report::default(), Vec::new())));
+        let good = play_all(&pair, 2, |_| Ok((Report::default(), Vec::new())));
         assert!(good.is_as_expected());
         assert!(good.to_string().ends_with("2 of 2 as expected"), "{good}");
         let fault = || vec!["a pod was deleted".to_owned()];
-        let bad = play_all(&pair, |_| Ok((Report::default(), fault())));
+        let bad = play_all(&pair, 2, |_| Ok((Report::default(), fault())));
         assert!(!bad.is_as_expected());
         assert!(bad.to_string().contains("a pod was deleted"), "{bad}");
-        let unplayed = play_all(&pair, |_| Err("no world".to_owned()));
+        let unplayed = play_all(&pair, 2, |_| Err("no world".to_owned()));
         assert!(unplayed.to_string().ends_with("0 of 2 as expected"));
+    }
+
+    #[test]
+    fn scenarios_are_picked_by_name_and_an_unknown_name_is_an_error() {
+        let picked = named(scenarios(), &["gates".to_owned()]).unwrap();
+        assert_eq!(picked.len(), 1);
+        assert_eq!(named(scenarios(), &[]).unwrap().len(), scenarios().len());
+        let error = named(scenarios(), &["gate".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("\"gate\""), "{error}");
     }
 
     #[test]

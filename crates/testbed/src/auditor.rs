@@ -24,23 +24,41 @@ use crate::stage::is_operator;
 pub struct Findings {
     /// Pods that the operator evicted.
     pub evicted: usize,
-    /// Machines that the operator deleted.
+    /// Machines that the operator deleted for good, with another in their place.
     pub replaced: usize,
+    /// Machines that the operator made and took back.
+    pub undone: usize,
     /// Who removed pods, and how many.
     pub removals: BTreeMap<String, usize>,
     /// What was not right.
     pub faults: Vec<String>,
 }
 
+/// In which order the machines of a roll come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The new one is Ready before the old one goes.
+    NewFirst,
+    /// The old one may go first, because somebody asked for that.
+    OldFirst,
+}
+
 /// Reads both logs.
-pub fn examine(entries: &[AuditEntry], calls: &[CallRecord], machines: &[Machine]) -> Findings {
+pub fn examine(
+    entries: &[AuditEntry],
+    calls: &[CallRecord],
+    machines: &[Machine],
+    order: Order,
+) -> Findings {
     let deletions = deletions(calls);
+    let undone = undone(calls, machines, &deletions);
     let mut findings = Findings {
         evicted: entries
             .iter()
             .filter(|entry| is_our_eviction(entry))
             .count(),
-        replaced: deletions.len(),
+        replaced: deletions.len() - undone.len(),
+        undone: undone.len(),
         ..Findings::default()
     };
     for entry in entries.iter().filter(|entry| removes_pods(entry)) {
@@ -54,9 +72,12 @@ pub fn examine(entries: &[AuditEntry], calls: &[CallRecord], machines: &[Machine
         }
     }
     for (machine, at) in &deletions {
-        findings
-            .faults
-            .extend(check_replacement(entries, machines, machine, *at));
+        findings.faults.extend(if undone.contains(machine) {
+            check_undone(machines, machine, &deletions, order)
+        } else {
+            let kept = made_for(machines, machine).filter(|made| !undone.contains(&made.id));
+            check_replacement(entries, &kept.collect::<Vec<_>>(), (machine, *at), order)
+        });
         findings.faults.extend(check_pods(entries, machine, *at));
     }
     findings.faults.extend(check_calls(calls));
@@ -74,6 +95,25 @@ fn deletions(calls: &[CallRecord]) -> BTreeMap<MachineId, Timestamp> {
     deletions
 }
 
+/// Machines that the operator made and deleted, and that nothing took the place of.
+fn undone(
+    calls: &[CallRecord],
+    machines: &[Machine],
+    deletions: &BTreeMap<MachineId, Timestamp>,
+) -> BTreeSet<MachineId> {
+    ours(calls, "ensureReplacement")
+        .filter_map(|call| call.machine.clone())
+        .filter(|made| deletions.contains_key(made) && made_for(machines, made).next().is_none())
+        .collect()
+}
+
+/// Machines that were made in the place of another.
+fn made_for<'a>(machines: &'a [Machine], old: &'a MachineId) -> impl Iterator<Item = &'a Machine> {
+    machines
+        .iter()
+        .filter(|machine| machine.tags.get(TAG_REPLACES) == Some(&old.0))
+}
+
 fn ours<'a>(calls: &'a [CallRecord], name: &'a str) -> impl Iterator<Item = &'a CallRecord> {
     calls
         .iter()
@@ -88,21 +128,33 @@ fn removes_pods(entry: &AuditEntry) -> bool {
     (entry.is("delete", "pods") || entry.is("deletecollection", "pods")) && entry.succeeded()
 }
 
+/// A machine that was taken back leaves the one behind that it was made for.
+fn check_undone(
+    machines: &[Machine],
+    undone: &MachineId,
+    deletions: &BTreeMap<MachineId, Timestamp>,
+    order: Order,
+) -> Option<String> {
+    let record = machines.iter().find(|machine| machine.id == *undone)?;
+    let old = MachineId(record.tags.get(TAG_REPLACES)?.clone());
+    let was_first = deletions.get(&old)? < deletions.get(undone)?;
+    (was_first && order == Order::NewFirst)
+        .then(|| format!("machine {undone} was taken back after {old} had gone"))
+}
+
 /// An old machine has exactly one replacement, whose Node was Ready before the old one went.
 fn check_replacement(
     entries: &[AuditEntry],
-    machines: &[Machine],
-    old: &MachineId,
-    at: Timestamp,
+    kept: &[&Machine],
+    (old, at): (&MachineId, Timestamp),
+    order: Order,
 ) -> Option<String> {
-    let replaces = |machine: &&Machine| machine.tags.get(TAG_REPLACES) == Some(&old.0);
-    let made: Vec<&Machine> = machines.iter().filter(replaces).collect();
-    let [replacement] = made.as_slice() else {
-        return Some(format!("machine {old} has {} replacements", made.len()));
+    let [replacement] = kept else {
+        return Some(format!("machine {old} has {} replacements", kept.len()));
     };
     let node = node_name(&replacement.id);
     match ready_since(entries, &node) {
-        Some(since) if since <= at => None,
+        Some(since) if since <= at || order == Order::OldFirst => None,
         Some(since) => Some(format!(
             "machine {old} was deleted at {at}, {node} Ready at {since}"
         )),

@@ -50,6 +50,8 @@ enum Command {
     Plane(Plane),
     /// Play every scenario of the repository once.
     Stories {
+        /// Only these, by name.
+        names: Vec<String>,
         /// Where.
         #[arg(long, value_enum)]
         world: World,
@@ -78,8 +80,8 @@ fn main() -> Result<ExitCode> {
     let command = Arguments::parse().command;
     // Every play has a runtime of its own.
     match command {
-        Command::Stories { world, seed } => {
-            let scenarios = repertoire::load(&stories::folder())?;
+        Command::Stories { names, world, seed } => {
+            let scenarios = repertoire::named(repertoire::load(&stories::folder())?, &names)?;
             let playbill = match world {
                 World::Embedded => stories::embedded(&scenarios, seed),
                 World::Real => stories::real(&scenarios, seed),

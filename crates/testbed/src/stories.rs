@@ -6,13 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde_json::Value;
 use shipshape_cluster::error::in_full;
 use shipshape_scenarios::repertoire::{Playbill, play_all};
 use shipshape_scenarios::story::play_on;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 
-use crate::auditor::{self, Findings};
+use crate::auditor::{self, Findings, Order};
 use crate::stage::RealWorld;
+
+/// A story in real time mostly waits, so more of them than there are cores.
+const AT_A_TIME: usize = 4;
 
 /// Where the scenarios of the repository are.
 pub fn folder() -> PathBuf {
@@ -21,7 +25,7 @@ pub fn folder() -> PathBuf {
 
 /// Plays each in virtual time; not to be called from within a runtime.
 pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
-    play_all(scenarios, |scenario| {
+    play_all(scenarios, 2, |scenario| {
         let played = play_alone(scenario, seed).map_err(|error| in_full(&error))?;
         Ok((played.report, Vec::new()))
     })
@@ -31,7 +35,7 @@ pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
 pub fn real(scenarios: &[Scenario], seed: u64) -> Playbill {
     let playable = scenarios.iter().filter(|scenario| !scenario.embedded_only);
     let playable: Vec<Scenario> = playable.cloned().collect();
-    play_all(&playable, |scenario| {
+    play_all(&playable, AT_A_TIME, |scenario| {
         let play = || tokio::runtime::Runtime::new()?.block_on(play_real(scenario, seed));
         let (report, findings) = play().map_err(|error| in_full(error.as_ref()))?;
         let faults = compare(&report, findings);
@@ -62,6 +66,20 @@ async fn play_real(scenario: &Scenario, seed: u64) -> Result<(Report, Findings)>
     let mut report = Box::pin(play_on(world.stage(), &hurried)).await?.report;
     report.seed = seed;
     let cloud = &world.stage().cloud;
-    let findings = auditor::examine(&world.plane().audit()?, &cloud.log(), &cloud.machines());
+    let entries = world.plane().audit()?;
+    let findings = auditor::examine(&entries, &cloud.log(), &cloud.machines(), order(scenario));
     Ok((report, findings))
+}
+
+/// Whether a run of the scenario lets the old machine go first.
+fn order(scenario: &Scenario) -> Order {
+    let asks = |intent: &Value| {
+        let order = intent.pointer("/spec/replacement").and_then(Value::as_str);
+        matches!(order, Some("TerminateFirst" | "SurgeElseTerminateFirst"))
+    };
+    if scenario.intents.iter().any(asks) {
+        Order::OldFirst
+    } else {
+        Order::NewFirst
+    }
 }

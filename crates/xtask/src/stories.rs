@@ -9,6 +9,8 @@ use crate::testbed;
 /// Where and with which chance.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// Only these, by name
+    names: Vec<String>,
     /// The embedded cluster in virtual time, or the real control plane
     #[arg(long, value_parser = ["embedded", "real"])]
     world: String,
@@ -18,9 +20,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    testbed::call([
+    let options = [
         String::from("stories"),
         format!("--world={}", arguments.world),
         format!("--seed={}", arguments.seed),
-    ])
+    ];
+    testbed::call(options.into_iter().chain(arguments.names.iter().cloned()))
 }

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 use shipshape_engine::settings::{DrainSettings, Settings, StepDeadlines};
+use shipshape_engine::span;
 use shipshape_simulator::actors::Delays;
 use shipshape_simulator::cloud::CloudSettings;
 use shipshape_simulator::world::WorldSpec;
@@ -28,6 +30,9 @@ impl Scenario {
         let by = i32::try_from(self.world.hurry.max(1)).unwrap_or(i32::MAX);
         let mut hurried = self.clone();
         hurried.settings = settings(&self.settings, by);
+        for intent in &mut hurried.intents {
+            hurry_waits(intent, by);
+        }
         for event in &mut hurried.events {
             event.at /= by;
             if let Action::CrashOperator { down } = &mut event.action {
@@ -53,6 +58,20 @@ impl Scenario {
         hurry_delays(&mut spec.delays, by);
         spec.patience = Duration::from_mins(1);
         spec
+    }
+}
+
+/// The waits that a manifest itself asks for.
+fn hurry_waits(intent: &mut Value, by: i32) {
+    for place in ["/spec/canary/soak", "/spec/stability/stableFor"] {
+        let Some(wait) = intent.pointer_mut(place) else {
+            continue;
+        };
+        // Text that is no length of time is left for the server to refuse, and zero means no wait.
+        let span = wait.as_str().and_then(|text| span::parse(Some(text)).ok());
+        if let Some(span) = span.filter(SignedDuration::is_positive) {
+            *wait = format!("{}s", (span / by).as_secs().max(1)).into();
+        }
     }
 }
 

@@ -84,7 +84,7 @@ fn proper() -> (Vec<AuditEntry>, Vec<CallRecord>, Vec<Machine>) {
 #[test]
 fn a_proper_roll_has_no_fault() {
     let (entries, calls, machines) = proper();
-    let findings = examine(&entries, &calls, &machines);
+    let findings = examine(&entries, &calls, &machines, Order::NewFirst);
     assert_eq!(findings.faults, Vec::<String>::new());
     assert_eq!((findings.evicted, findings.replaced), (1, 1));
     assert_eq!(findings.removals["kubelet"], 1);
@@ -94,7 +94,7 @@ fn a_proper_roll_has_no_fault() {
 fn a_pod_that_the_operator_deletes_is_a_fault() {
     let (mut entries, calls, machines) = proper();
     entries.push(entry("shipshape", "delete", "pods", "q", 9));
-    let faults = examine(&entries, &calls, &machines).faults;
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
     assert_eq!(faults, ["pod default/q was deleted, not evicted"]);
 }
 
@@ -102,10 +102,10 @@ fn a_pod_that_the_operator_deletes_is_a_fault() {
 fn a_machine_deleted_before_its_replacement_is_ready_is_a_fault() {
     let (mut entries, calls, machines) = proper();
     entries[1] = ready("node-new", 9);
-    let faults = examine(&entries, &calls, &machines).faults;
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
     assert_eq!(faults.len(), 1, "{faults:?}");
     entries.remove(1);
-    let faults = examine(&entries, &calls, &machines).faults;
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
     assert!(
         faults[0].ends_with("node-new was never Ready"),
         "{faults:?}"
@@ -116,7 +116,7 @@ fn a_machine_deleted_before_its_replacement_is_ready_is_a_fault() {
 fn a_machine_deleted_under_its_pod_is_a_fault() {
     let (mut entries, calls, machines) = proper();
     entries[3] = entry("kubelet", "delete", "pods", "p", 9);
-    let faults = examine(&entries, &calls, &machines).faults;
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
     assert_eq!(faults, ["machine old was deleted under pod default/p"]);
 }
 
@@ -125,9 +125,46 @@ fn a_second_replacement_is_a_fault() {
     let (entries, mut calls, mut machines) = proper();
     machines.push(machine("newer", "old"));
     calls.push(call("ensureReplacement", "newer", 3));
-    let faults = examine(&entries, &calls, &machines).faults;
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
     assert_eq!(
         faults,
         ["machine old has 2 replacements", "token t made 2 machines"]
     );
+}
+
+/// As `proper`, but the first machine that was made did not join and was taken back.
+fn second_try() -> (Vec<AuditEntry>, Vec<CallRecord>, Vec<Machine>) {
+    let (entries, mut calls, mut machines) = proper();
+    let mut first = call("ensureReplacement", "lame", 0);
+    first.token = Some(Token("first".to_owned()));
+    calls.splice(0..0, [first, call("deleteMachine", "lame", 1)]);
+    machines.push(machine("lame", "old"));
+    (entries, calls, machines)
+}
+
+#[test]
+fn a_machine_that_was_taken_back_is_no_second_replacement() {
+    let (entries, calls, machines) = second_try();
+    let findings = examine(&entries, &calls, &machines, Order::NewFirst);
+    assert_eq!(findings.faults, Vec::<String>::new());
+    assert_eq!((findings.replaced, findings.undone), (1, 1));
+}
+
+#[test]
+fn a_machine_taken_back_after_the_old_one_went_is_a_fault() {
+    let (entries, mut calls, machines) = second_try();
+    calls[1].at = second(9);
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
+    assert_eq!(faults, ["machine lame was taken back after old had gone"]);
+}
+
+#[test]
+fn the_old_machine_may_go_first_where_that_is_asked_for() {
+    let (mut entries, calls, machines) = proper();
+    entries[1] = ready("node-new", 9);
+    let faults = examine(&entries, &calls, &machines, Order::OldFirst).faults;
+    assert_eq!(faults, Vec::<String>::new());
+    entries.remove(1);
+    let faults = examine(&entries, &calls, &machines, Order::OldFirst).faults;
+    assert_eq!(faults.len(), 1, "{faults:?}");
 }
