@@ -18,4 +18,5 @@ mod vitals;
 mod watches;
 
 pub use operator::{Operator, Places, Providers};
+pub use run::ask_dry_runs;
 pub use vitals::{Readiness, Vitals};

@@ -7,6 +7,7 @@ mod observe;
 mod preflight;
 
 use jiff::Timestamp;
+pub use preflight::ask_dry_runs;
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;

@@ -11,6 +11,7 @@ pub mod condition;
 pub mod decision;
 pub mod drain;
 pub mod explain;
+pub mod forecast;
 pub mod labels;
 pub mod ledger;
 pub mod machine;

@@ -11,7 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::swarm::Seeds;
 
 use crate::controller::serve::BindAddress;
-pub(crate) use people::{CompletionsOptions, ExplainOptions, OrderOptions, StatusOptions};
+pub(crate) use people::{
+    CompletionsOptions, ExplainOptions, OrderOptions, PlanOptions, StatusOptions,
+};
 
 /// Keeps every node of a Kubernetes cluster shipshape.
 #[derive(Debug, Parser)]
@@ -31,6 +33,9 @@ pub(crate) enum Command {
     Controller(ControllerOptions),
     /// Print the CustomResourceDefinitions of all kinds as YAML.
     Crds,
+    /// Show what a run would do to a cluster: order, waves, blockers, time and cost; write nothing.
+    #[command(after_help = people::PLAN)]
+    Plan(PlanOptions),
     /// Show how all runs stand: how far, what is in work, what it waits for.
     #[command(after_help = people::STATUS)]
     Status(StatusOptions),

@@ -12,12 +12,15 @@ mod drawing;
 mod explain;
 mod failure;
 mod logs;
+mod manifest;
 mod orders;
 mod output;
 mod panics;
+mod plan;
 mod signals;
 mod simulate;
 mod status;
+mod survey;
 mod target;
 
 use std::process::ExitCode;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulate::run(&options),
         Command::Controller(options) => controller::run(&options),
         Command::Crds => crds(),
+        Command::Plan(options) => plan::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Pause(options) => orders::of_run(&options, RunWish::Pause),

@@ -4,6 +4,7 @@
 //! status, so that a restart neither repeats nor loses them. Must not hold the run up: what is found
 //! is told, and a server that does not answer is asked no further.
 
+use kube::Client;
 use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_cluster::ErrorClass;
 use shipshape_cluster::error::in_full;
@@ -55,7 +56,7 @@ pub(super) async fn look(context: &Context, snapshot: &RunSnapshot) -> Option<To
         around: &around,
         policy: DrainPolicy::of(snapshot.run.spec.drain.as_ref(), &context.settings.drain),
     };
-    let asked = ask(context, &questions(&wave), &mut answered).await;
+    let asked = ask_dry_runs(&context.client, &questions(&wave), &mut answered).await;
     let now = context.clock.now();
     let mut looked = Report::looked(&plan.plan_version, iteration, now);
     looked.nodes = number(nodes.len());
@@ -77,14 +78,14 @@ pub(super) async fn look(context: &Context, snapshot: &RunSnapshot) -> Option<To
 
 /// Asks the server about each eviction without meaning it; says how many were asked. A budget that
 /// has closed meanwhile will open again and is no finding.
-async fn ask(context: &Context, pods: &[PodTarget], around: &mut Around) -> usize {
+pub async fn ask_dry_runs(client: &Client, pods: &[PodTarget], around: &mut Around) -> usize {
     for (asked, pod) in pods.iter().enumerate() {
         let target = Target {
             namespace: &pod.namespace,
             name: &pod.name,
             uid: &pod.uid,
         };
-        let message = match evict::evict(&context.client, target, Mode::DryRun).await {
+        let message = match evict::evict(client, target, Mode::DryRun).await {
             Ok(Eviction::Refused { message }) => message,
             Ok(_) => continue,
             Err(error) if matches!(error.class(), ErrorClass::Denied | ErrorClass::Invalid) => {

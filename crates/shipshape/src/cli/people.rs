@@ -1,7 +1,10 @@
 //! The options of the commands that people use on a cluster.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap_complete::Shell;
+use jiff::SignedDuration;
 use shipshape_api::names;
 
 use super::Format;
@@ -26,6 +29,10 @@ pub(super) const EXPLAIN: &str = "Examples:
   shipshape explain node/ip-10-0-3-7       why is this node not replaced yet?
   shipshape explain npr/january            what does this run wait for?
   shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json";
+pub(super) const PLAN: &str = "Examples:
+  shipshape plan -f january.yaml           order, waves, blockers, time and cost; nothing is written
+  shipshape plan -f january.yaml --machine-ready 6m --all
+  kubectl get npr january -o yaml | shipshape plan -f - --output json";
 pub(super) const COMPLETIONS: &str = "Examples:
   source <(shipshape completions bash)
   shipshape completions zsh > ~/.zfunc/_shipshape
@@ -66,6 +73,33 @@ pub(crate) struct ExplainOptions {
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PlanOptions {
+    /// The NodePatchRun; - reads standard input.
+    #[arg(short, long = "file", value_name = "RUN.yaml")]
+    pub(crate) file: PathBuf,
+    /// Lists every node of every wave.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// From the request of a machine to a ready node [default: as measured here, else 3m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) machine_ready: Option<SignedDuration>,
+    /// From a pod's eviction until another has taken its place [default: 30s].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) pod_move: Option<SignedDuration>,
+    /// From the request of a machine's end to its end [default: as measured here, else 1m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) machine_gone: Option<SignedDuration>,
+    /// Form of the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    /// Where the controller keeps its ledger.
+    #[arg(long, value_name = "NAME", default_value = names::DEFAULT_NAMESPACE)]
+    pub(crate) operator_namespace: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }

@@ -8,4 +8,5 @@
 mod cluster;
 mod controller;
 mod orders;
+mod plan;
 mod views;

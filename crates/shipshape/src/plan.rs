@@ -1,0 +1,254 @@
+//! `shipshape plan`: what a run would do to a live cluster. Writes nothing.
+//!
+//! Owns the reads and the dry runs; order, waves, blockers and times are the engine's.
+
+mod words;
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use shipshape_api::node_patch_run::{FindingRecord, RunPlan};
+use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_cluster::ledger::LedgerStore;
+use shipshape_controllers::ask_dry_runs;
+use shipshape_engine::admit::is_important;
+use shipshape_engine::drain::{Around, DrainPolicy};
+use shipshape_engine::forecast::{self, Forecast, Load, Pace};
+use shipshape_engine::plan::plan;
+use shipshape_engine::preflight::{Finding, Report, Wave, findings, questions, report};
+use shipshape_engine::run::is_over;
+use shipshape_engine::settings::Settings;
+use shipshape_engine::view::{NodeView, PodView};
+use shipshape_engine::wish::run_name;
+
+use crate::cli::{Format, PlanOptions};
+use crate::connect::Cluster;
+use crate::drawing::is_terminal;
+use crate::failure::Failure;
+use crate::manifest;
+use crate::output::say;
+use crate::survey::{Survey, Views};
+
+/// How RBAC says that somebody may not evict.
+const MAY_NOT_EVICT: &str = "cannot create resource \"pods/eviction\"";
+
+/// What a run would do.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preview {
+    run: String,
+    /// Nodes of the cluster, and those that the run takes.
+    nodes: usize,
+    candidates: usize,
+    plan: RunPlan,
+    /// What is in the way, by wave.
+    findings: Vec<Vec<FindingRecord>>,
+    /// Pods that cannot leave by themselves.
+    blocked_pods: usize,
+    dry_runs: usize,
+    #[serde(flatten)]
+    forecast: Forecast,
+    assumptions: Assumptions,
+    notes: Vec<String>,
+}
+
+/// What the times were worked out from.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Assumptions {
+    machine_ready_seconds: i64,
+    pod_move_seconds: i64,
+    machine_gone_seconds: i64,
+    /// Nodes replaced here before, from which the times of machines are taken.
+    measured_nodes: usize,
+}
+
+pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
+    super::block_on(async {
+        let cluster = Cluster::connect(&options.cluster).await?;
+        let preview = preview(&cluster, options).await?;
+        match options.output {
+            Format::Text => say(&words::of(&preview, options, is_terminal()))?,
+            Format::Json => say(&format!("{}\n", serde_json::to_string(&preview)?))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Failure> {
+    let manifest::Checked { run, mut notes } = manifest::checked(cluster, &options.file).await?;
+    let survey = Survey::of(cluster).await?;
+    let views = survey.views();
+    let wrong = |error: &dyn std::fmt::Display| Failure::WrongInput(error.to_string());
+    let plan = plan(&run.spec, &views.nodes).map_err(|error| wrong(&error))?;
+    let (pace, measured) = pace(cluster, options).await;
+    let mut look = Look {
+        cluster,
+        run: &run,
+        views: &views,
+        asked: 0,
+        may_ask: true,
+    };
+    let (mut waves, mut found) = (Vec::new(), Vec::new());
+    for partition in &plan.partitions {
+        let (loads, findings) = look.wave(&partition.nodes).await?;
+        waves.push(loads);
+        found.push(findings);
+    }
+    if !look.may_ask {
+        notes.push(
+            "you may not ask for evictions as dry runs; what only the server knows is not \
+                    among the findings"
+                .to_owned(),
+        );
+    }
+    let rooms = views.budgets.iter().map(forecast::room).collect();
+    let blocked = waves.iter().flatten().filter(|load| load.blocked).count();
+    let dry_runs = look.asked;
+    notes.extend(neighbours(cluster, options, &run, &views).await);
+    if blocked > 0 {
+        notes.push(format!(
+            "{blocked} node(s) will be parked unless somebody helps"
+        ));
+    }
+    Ok(Preview {
+        run: run_name(&run),
+        nodes: views.nodes.len(),
+        candidates: plan.candidates.len(),
+        blocked_pods: found.iter().flatten().filter(|one| blocks(one)).count(),
+        findings: found.iter().map(|found| records(found)).collect(),
+        forecast: forecast::forecast(&run.spec, &waves, &rooms, &pace),
+        assumptions: Assumptions {
+            machine_ready_seconds: pace.machine_ready.as_secs(),
+            pod_move_seconds: pace.pod_move.as_secs(),
+            machine_gone_seconds: pace.machine_gone.as_secs(),
+            measured_nodes: measured,
+        },
+        plan,
+        dry_runs,
+        notes,
+    })
+}
+
+fn blocks(finding: &Finding) -> bool {
+    finding.weight == shipshape_engine::preflight::Weight::Blocks
+}
+
+/// The findings as a status would have them: the gravest twenty.
+fn records(found: &[Finding]) -> Vec<FindingRecord> {
+    let looked = Report::looked("", 0, jiff::Timestamp::UNIX_EPOCH);
+    report(found, looked).record.findings
+}
+
+/// How long things take here: as measured, unless somebody says otherwise.
+async fn pace(cluster: &Cluster, options: &PlanOptions) -> (Pace, usize) {
+    let mut pace = Pace::default();
+    // A cluster without the kinds has no history.
+    let tasks: Vec<NodePatchTask> = cluster.all().await.unwrap_or_default();
+    let measured = pace.measured(&tasks);
+    let set = |field: &mut jiff::SignedDuration, wish: Option<jiff::SignedDuration>| {
+        *field = wish.unwrap_or(*field);
+    };
+    set(&mut pace.machine_ready, options.machine_ready);
+    set(&mut pace.pod_move, options.pod_move);
+    set(&mut pace.machine_gone, options.machine_gone);
+    (pace, measured)
+}
+
+/// Who else is at work, and which nodes are down: both take slots.
+async fn neighbours(
+    cluster: &Cluster,
+    options: &PlanOptions,
+    run: &NodePatchRun,
+    views: &Views,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let runs: Vec<NodePatchRun> = cluster.all().await.unwrap_or_default();
+    let others = runs.iter().filter(|other| {
+        let status = other.status.as_ref();
+        status.is_some_and(|status| status.plan.is_some() && !is_over(status))
+    });
+    for other in others.filter(|other| run_name(other) != run_name(run)) {
+        notes.push(format!(
+            "run {} is at work and shares the slots",
+            run_name(other)
+        ));
+    }
+    let ledger = LedgerStore::new(cluster.client.clone(), &options.operator_namespace);
+    match ledger.read().await {
+        Ok(ledger) if !ledger.slots.is_empty() => {
+            notes.push(format!("{} slot(s) are taken now", ledger.slots.len()));
+        }
+        Ok(_) | Err(_) => {}
+    }
+    let is_down = |node: &&NodeView| !node.ready || node.deleting;
+    let down: Vec<&str> = views
+        .nodes
+        .iter()
+        .filter(is_down)
+        .map(|node| node.name.as_str())
+        .collect();
+    if let Some(first) = down.first() {
+        notes.push(format!(
+            "{} node(s) are not ready and count as taken slots, the first: {first}",
+            down.len()
+        ));
+    }
+    notes
+}
+
+/// Looks at the waves of a run.
+struct Look<'a> {
+    cluster: &'a Cluster,
+    run: &'a NodePatchRun,
+    views: &'a Views,
+    asked: usize,
+    may_ask: bool,
+}
+
+impl Look<'_> {
+    async fn wave(&mut self, names: &[String]) -> Result<(Vec<Load>, Vec<Finding>), Failure> {
+        let spec = &self.run.spec;
+        let nodes: Vec<(String, Vec<PodView>)> = names
+            .iter()
+            .map(|name| (name.clone(), self.views.pods(name)))
+            .collect();
+        let policy = DrainPolicy::of(spec.drain.as_ref(), &Settings::default().drain);
+        let wave = Wave {
+            nodes: &nodes,
+            budgets: &self.views.budgets,
+            around: &self.views.around,
+            policy,
+        };
+        let answered = self.ask(&wave).await;
+        let wave = Wave {
+            around: &answered,
+            ..wave
+        };
+        let found = findings(&wave);
+        let mut loads = Vec::new();
+        for name in names {
+            let node = self.views.nodes.iter().find(|node| node.name == *name);
+            let pods = self.views.pods(name);
+            let important = is_important(&spec.important_pod_selectors, &pods)
+                .map_err(|error| Failure::WrongInput(error.to_string()))?;
+            let node = node.into_iter();
+            loads.extend(node.map(|node| forecast::load(node, important, &wave, &found)));
+        }
+        Ok((loads, found))
+    }
+
+    /// Asks the server about evictions without meaning them.
+    async fn ask(&mut self, wave: &Wave<'_>) -> Around {
+        let mut answered = wave.around.clone();
+        if self.may_ask {
+            let questions = questions(wave);
+            self.asked += ask_dry_runs(&self.cluster.client, &questions, &mut answered).await;
+        }
+        let refusals = answered.refusals.len();
+        let is_real = |message: &str| !message.contains(MAY_NOT_EVICT);
+        answered.refusals.retain(|_, one| is_real(&one.message));
+        self.may_ask &= answered.refusals.len() == refusals;
+        answered
+    }
+}
