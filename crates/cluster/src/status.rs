@@ -32,6 +32,7 @@ where
     let Some(change) = difference(&old, &new) else {
         return Ok(Written::Unchanged);
     };
+    tracing::trace!(object, %change, "write status");
     let mut patch = json!({ "status": change });
     guard(&mut patch, observed, &object)?;
     let (name, params, patch) = (observed.name_any(), params(), Patch::Merge(patch));

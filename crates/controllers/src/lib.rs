@@ -13,6 +13,7 @@ mod pending;
 mod perform;
 mod report;
 mod run;
+mod sweep;
 mod task;
 mod vitals;
 mod watches;

@@ -16,7 +16,7 @@ use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::vitals::Vitals;
-use crate::{pending, run, task, watches};
+use crate::{pending, run, sweep, task, watches};
 
 /// Clouds by the type that a manifest names.
 pub type Providers = BTreeMap<String, Arc<dyn ProviderSource>>;
@@ -122,6 +122,13 @@ impl Operator {
             queues.tasks.close();
             queues.pending.close();
         };
-        futures::join!(runs, tasks, machines, stop);
+        let sweep = async {
+            tokio::select! {
+                biased;
+                () = shutdown.begun() => {}
+                () = sweep::sweep(&context) => {}
+            }
+        };
+        futures::join!(runs, tasks, machines, sweep, stop);
     }
 }

@@ -19,7 +19,7 @@ use crate::perform::perform;
 
 /// One pass over one machine.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
-    match pass(context, &key).await {
+    let outcome = match pass(context, &key).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
             tracing::warn!(pending = %key, error = in_full(&error), "pass failed");
@@ -27,7 +27,9 @@ pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
                 class: error.class(),
             }
         }
-    }
+    };
+    context.vitals.saw_pass("pending", &outcome);
+    outcome
 }
 
 async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {

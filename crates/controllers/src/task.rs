@@ -6,17 +6,21 @@
 mod observe;
 
 use jiff::Timestamp;
-use shipshape_api::NodePatchTaskStatus;
+use shipshape_api::{NodePatchTask, NodePatchTaskStatus};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
-use shipshape_engine::replace::decide;
+use shipshape_engine::decision::{Effect, Notice};
+use shipshape_engine::replace::{decide, is_recorded, may_go_on, step_of};
 use tracing::{Instrument, Span};
 
 use crate::context::Context;
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::report::report;
+
+/// Most looks of one pass: more than a replacement has steps.
+const LOOKS_PER_PASS: usize = 16;
 
 /// One pass over one task.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
@@ -51,33 +55,81 @@ fn span(context: &Context, key: &Key) -> Span {
     )
 }
 
+/// Looks at step after step for as long as the world lets it, and writes the status once: when the
+/// task waits, before an effect that rests upon the record, or before a turn.
 async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassError> {
-    let Some(snapshot) = observe::observe(context, key).await? else {
+    let Some(mut snapshot) = observe::observe(context, key).await? else {
         return Ok(None);
     };
-    let decision = decide(&snapshot, &context.settings, context.clock.now());
-    let acted = perform(
-        context,
-        snapshot.task.spec.provider.as_ref(),
-        &decision.effects,
-    )
-    .await;
-    let mut status = decision.status;
-    if let Err(error) = &acted {
-        status.last_error = Some(in_full(error));
-        if let (true, Some(record)) = (error.is_no_room(), status.replacement.as_mut()) {
-            record.no_room = Some(in_full(error));
+    let read = snapshot.task.clone();
+    let mut notices = Vec::new();
+    let mut done: Vec<Effect> = Vec::new();
+    for _ in 0..LOOKS_PER_PASS {
+        let decision = decide(&snapshot, &context.settings, context.clock.now());
+        let step = decision.status.step_name();
+        notices.extend(decision.notices);
+        if !is_recorded(read.status.as_ref(), &decision.status, &decision.effects) {
+            tell(context, &read, decision.status, notices).await?;
+            return Ok(Some(context.clock.now()));
+        }
+        let provider = read.spec.provider.as_ref();
+        let acted = perform(context, provider, &decision.effects).await;
+        let has_moved = step != step_of(&snapshot);
+        let has_shown = !decision.effects.is_empty()
+            && decision.effects != done
+            && decision.effects.iter().all(Effect::shows_at_once);
+        let may_go_on = if has_moved {
+            may_go_on(step)
+        } else {
+            has_shown
+        };
+        if acted.is_err() || !may_go_on {
+            let mut status = decision.status;
+            if let Err(error) = &acted {
+                note_failure(&mut status, error);
+            }
+            tell(context, &read, status, notices).await?;
+            return acted.map(|()| decision.wake);
+        }
+        done = decision.effects;
+        snapshot = observe::observe_on(context, snapshot, decision.status).await;
+    }
+    let status = snapshot.task.status.unwrap_or_default();
+    tell(context, &read, status, notices).await?;
+    Ok(Some(context.clock.now()))
+}
+
+fn note_failure(status: &mut NodePatchTaskStatus, error: &PassError) {
+    status.last_error = Some(in_full(error));
+    if let (true, Some(record)) = (error.is_no_room(), status.replacement.as_mut()) {
+        record.no_room = Some(in_full(error));
+    }
+}
+
+/// Writes the status over the one that was read, and tells people what is new.
+async fn tell(
+    context: &Context,
+    read: &NodePatchTask,
+    status: NodePatchTaskStatus,
+    notices: Vec<Notice>,
+) -> Result<(), PassError> {
+    let notices = told_together(notices);
+    report(context, &context.stores.tasks, read, &status, &notices).await?;
+    context.vitals.saw_task(read.status.as_ref(), &status);
+    Ok(())
+}
+
+/// What went as planned in one pass is one event, under the reason of the last thing.
+fn told_together(notices: Vec<Notice>) -> Vec<Notice> {
+    let mut told: Vec<Notice> = Vec::new();
+    for notice in notices {
+        match told.last_mut() {
+            Some(last) if !last.warning && !notice.warning => {
+                last.reason = notice.reason;
+                last.message = format!("{}; {}", last.message, notice.message);
+            }
+            _ => told.push(notice),
         }
     }
-    report(
-        context,
-        &context.stores.tasks,
-        &snapshot.task,
-        &status,
-        &decision.notices,
-    )
-    .await?;
-    let observed = snapshot.task.status.as_ref();
-    context.vitals.saw_task(observed, &status);
-    acted.map(|()| decision.wake)
+    told
 }

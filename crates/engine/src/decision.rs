@@ -214,6 +214,57 @@ impl Effect {
     }
 }
 
+impl Effect {
+    /// Whether the step that asks for it must be stored before it is carried out: it creates or
+    /// destroys, or gives away what keeps others off.
+    pub fn needs_record(&self) -> bool {
+        match self {
+            Self::EnsureReplacement(_)
+            | Self::DeleteMachine(_)
+            | Self::EnsurePending(_)
+            | Self::ReleaseLock { .. }
+            | Self::DropFinalizer(_) => true,
+            Self::GrantSlots { .. }
+            | Self::EnsureTask(_)
+            | Self::AcquireLock(_)
+            | Self::RenewLock { .. }
+            | Self::EnsureCordoned(_)
+            | Self::EnsureUncordoned(_)
+            | Self::EnsureLabels { .. }
+            | Self::MarkOutdated { .. }
+            | Self::EvictPod(_)
+            | Self::ProtectMachine { .. }
+            | Self::TagMachine { .. }
+            | Self::RestoreGroups
+            | Self::DeleteNode(_)
+            | Self::ReleaseSlot { .. }
+            | Self::HoldDeployment { .. }
+            | Self::ReleaseDeployment { .. }
+            | Self::TurnPending { .. }
+            | Self::ForgetPending { .. }
+            | Self::EnsureFinalizer(_) => false,
+        }
+    }
+
+    /// Whether a second look right after it usually finds it done, so that the pass can go on.
+    pub fn shows_at_once(&self) -> bool {
+        matches!(
+            self,
+            Self::AcquireLock(_)
+                | Self::RenewLock { .. }
+                | Self::EnsureReplacement(_)
+                | Self::EnsureCordoned(_)
+                | Self::EnsureUncordoned(_)
+                | Self::EnsureLabels { .. }
+                | Self::ProtectMachine { .. }
+                | Self::TagMachine { .. }
+                | Self::DeleteMachine(_)
+                | Self::DeleteNode(_)
+                | Self::ReleaseSlot { .. }
+        )
+    }
+}
+
 /// Who wants which node's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRequest {

@@ -25,6 +25,7 @@ pub mod selector;
 pub mod settings;
 pub mod snapshot;
 pub mod span;
+pub mod sweep;
 pub mod transfer;
 pub mod view;
 pub mod wish;

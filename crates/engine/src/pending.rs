@@ -67,6 +67,7 @@ pub fn decide(
         PendingNodeGoal::Join => draft.join(),
         PendingNodeGoal::Leave => draft.leave(),
     }
+    draft.keep_quiet_at_first();
     draft.decision
 }
 
@@ -126,12 +127,9 @@ impl Draft<'_> {
             (Observed::Present(_), Observed::Unknown(why)) => {
                 self.wait(format!("a clear sight of its node: {why}"), None);
             }
-            (Observed::Present(_), Observed::Present(node)) => {
-                self.wait(format!("node {} to be ready", node.name), None);
-            }
-            (Observed::Present(machine), Observed::Absent | Observed::NotAsked) => {
+            (Observed::Present(machine), _) => {
                 let (reason, again) = match machine.state {
-                    MachineState::Ready => ("its node to join", None),
+                    MachineState::Ready => ("its node to join and be ready", None),
                     MachineState::Creating => ("the cloud to start it", poll),
                     MachineState::Unknown => ("a clear answer of the cloud", poll),
                     MachineState::Stopped => ("somebody to start it: it is switched off", poll),
@@ -194,6 +192,20 @@ impl Draft<'_> {
         self.wait("the cloud to end it".to_owned(), poll);
         if self.is_past_deadline() {
             self.mark_overdue();
+        }
+    }
+
+    /// What is over in a moment is not worth a status: the first one is written when that has passed.
+    fn keep_quiet_at_first(&mut self) {
+        let pending = &self.snapshot.pending;
+        let made = pending.metadata.creation_timestamp.as_ref();
+        let quiet = self.settings.machine_poll;
+        let until = made.and_then(|made| made.0.checked_add(quiet).ok());
+        if let (None, Some(until)) = (&pending.status, until)
+            && self.now < until
+        {
+            self.decision.status = PendingNodeStatus::default();
+            self.decision.wake = self.decision.wake.map(|wake| wake.min(until));
         }
     }
 

@@ -23,7 +23,7 @@ mod undo;
 use jiff::Timestamp;
 use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep};
 
-use crate::decision::Decision;
+use crate::decision::{Decision, Effect};
 use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
 use draft::Draft;
@@ -50,6 +50,42 @@ pub fn decide(
         expire::expire(&mut draft, step);
     }
     draft.finish()
+}
+
+/// Whether a pass that has come to this step may look at it at once, before it is stored: on the way
+/// forward the world leads back here after a crash. A turn is stored first.
+pub fn may_go_on(step: TaskStep) -> bool {
+    match step {
+        TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Settle
+        | TaskStep::Cordon
+        | TaskStep::Drain
+        | TaskStep::Recover
+        | TaskStep::Remove
+        | TaskStep::Forget
+        | TaskStep::Release
+        | TaskStep::Done => true,
+        TaskStep::Lock
+        | TaskStep::Undo
+        | TaskStep::Backoff
+        | TaskStep::Parked
+        | TaskStep::Failed => false,
+    }
+}
+
+/// Whether all that `effects` rest upon is in the status that was read: the step, and the words of the
+/// replacement.
+pub fn is_recorded(
+    read: Option<&NodePatchTaskStatus>,
+    wanted: &NodePatchTaskStatus,
+    effects: &[Effect],
+) -> bool {
+    let is_stored = read.map(NodePatchTaskStatus::step_name).unwrap_or_default()
+        == wanted.step_name()
+        && read.and_then(|read| read.replacement.as_ref()) == wanted.replacement.as_ref();
+    is_stored || !effects.iter().any(Effect::needs_record)
 }
 
 fn look_at(draft: &mut Draft<'_>, step: TaskStep) {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_api::{NodePatchTask, TaskStep, names};
+use shipshape_api::{NodePatchTask, TaskStep};
 
 use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
@@ -26,7 +26,7 @@ use crate::plan;
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
 use crate::span;
-use crate::view::{NodeView, Observed};
+use crate::view::{NodeView, Observed, is_kept};
 use ending::Ending;
 
 /// Decides what one look at a run leads to.
@@ -90,7 +90,7 @@ impl Draft<'_> {
 
     /// Whether the run stays until what it changed is put back; asks for that if not.
     fn is_kept(&mut self) -> bool {
-        if has_finalizer(self.snapshot) {
+        if is_kept(&self.snapshot.run.metadata) {
             return true;
         }
         self.decision
@@ -189,6 +189,7 @@ impl Draft<'_> {
         if !self.snapshot.waiting.is_empty() {
             return self.admit();
         }
+        self.free_slots();
         let working: Vec<String> = self
             .working()
             .iter()
@@ -222,13 +223,9 @@ impl Draft<'_> {
                 self.ensure_task(&waiting.node, slot);
             }
         }
-        for (node_uid, task) in self.snapshot.abandoned.clone() {
-            self.decision
-                .effects
-                .push(Effect::ReleaseSlot { node_uid, task });
-            self.decision.wake = Some(self.now);
-        }
+        let ledger = self.without_spare(&ledger);
         if let Some(why) = brake::brake(self.snapshot) {
+            self.grant(ledger, &[], &[]);
             return self.pause(why);
         }
         self.resume();
@@ -252,9 +249,42 @@ impl Draft<'_> {
         }
     }
 
-    /// First the slots, by one guarded write; then the tasks that work under them.
+    /// The ledger without the slots that nobody works under any more.
+    fn without_spare(&self, ledger: &Ledger) -> Ledger {
+        let mut ledger = ledger.clone();
+        for (node_uid, task) in &self.snapshot.abandoned {
+            let is_wanted = self.snapshot.waiting.iter().any(|one| one.task == *task);
+            if !is_wanted {
+                ledger.slots.remove(node_uid);
+            }
+        }
+        ledger
+    }
+
+    /// Whether slots of tasks that are over were given back, where nobody waits for them.
+    fn free_slots(&mut self) -> bool {
+        let Observed::Present(ledger) = &self.snapshot.ledger else {
+            return false;
+        };
+        let free = self.without_spare(ledger);
+        let is_due = free != *ledger;
+        let is_asked = |effect: &Effect| matches!(effect, Effect::GrantSlots { .. });
+        if !self.decision.effects.iter().any(is_asked) {
+            self.grant(free, &[], &[]);
+        }
+        is_due
+    }
+
+    /// First the slots, those given back and those granted by one guarded write; then the tasks that
+    /// work under them.
     fn grant(&mut self, ledger: Ledger, grants: &[(String, Slot)], waiting: &[Waiting]) {
-        if grants.is_empty() {
+        if grants.is_empty()
+            && self
+                .snapshot
+                .ledger
+                .present()
+                .is_none_or(|read| *read == ledger)
+        {
             return;
         }
         self.decision.effects.push(Effect::GrantSlots {
@@ -270,6 +300,14 @@ impl Draft<'_> {
 
     fn ensure_task(&mut self, node: &NodeView, slot: &Slot) {
         let task = task::task(self.snapshot, &self.decision.status, node, slot);
+        // Counted now, so that the sight of the task is no news.
+        let status = &mut self.decision.status;
+        let count = if slot.important {
+            &mut status.in_flight_important
+        } else {
+            &mut status.in_flight_non_important
+        };
+        *count = Some(count.unwrap_or(0) + 1);
         self.decision
             .effects
             .push(Effect::EnsureTask(Box::new(task)));
@@ -406,11 +444,6 @@ fn some_of(names: &[String]) -> Option<String> {
         0 => first.clone(),
         more => format!("{first} and {more} more"),
     })
-}
-
-fn has_finalizer(snapshot: &RunSnapshot) -> bool {
-    let finalizers = snapshot.run.metadata.finalizers.as_ref();
-    finalizers.is_some_and(|all| all.iter().any(|one| one == names::FINALIZER))
 }
 
 fn kept(snapshot: &RunSnapshot) -> Kept {

@@ -76,6 +76,25 @@ impl Default for DrainSettings {
     }
 }
 
+/// How machines that nobody speaks of are looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct SweepSettings {
+    /// Between two looks at what a cloud has of ours.
+    pub every: SignedDuration,
+    /// For how long nobody must have spoken of a machine before it goes.
+    pub grace: SignedDuration,
+}
+
+impl Default for SweepSettings {
+    fn default() -> Self {
+        Self {
+            every: SignedDuration::from_mins(5),
+            grace: SignedDuration::from_mins(15),
+        }
+    }
+}
+
 /// Settings of all decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -84,6 +103,8 @@ pub struct Settings {
     pub deadlines: StepDeadlines,
     /// Waits of a drain.
     pub drain: DrainSettings,
+    /// The search for machines that nobody speaks of.
+    pub sweep: SweepSettings,
     /// How often a machine's state is asked of the cloud while a step waits for it. Clouds send no
     /// events, so this one wait must poll.
     pub machine_poll: SignedDuration,
@@ -113,6 +134,7 @@ impl Default for Settings {
         Self {
             deadlines: StepDeadlines::default(),
             drain: DrainSettings::default(),
+            sweep: SweepSettings::default(),
             machine_poll: SignedDuration::from_secs(5),
             cloud_lag: SignedDuration::from_mins(1),
             retry_backoff: SignedDuration::from_mins(1),

@@ -39,7 +39,7 @@ pub struct RunSnapshot {
     pub last_failure: Option<String>,
     /// How many tasks of this run began within the last hour; asked for only with `maxPerHour`.
     pub begun_within_hour: usize,
-    /// Slots, as node UID and task, whose task is surely gone.
+    /// Slots, as node UID and task, whose task is over or surely gone.
     pub abandoned: Vec<(String, String)>,
     /// Nodes that are not ready and that nobody works on, by name and zone.
     pub down: Vec<(String, String)>,
@@ -51,7 +51,7 @@ pub struct RunSnapshot {
     pub unmarked: Vec<NodeTarget>,
     /// Nodes that carry the mark of this run, a handful; asked for once it is ending.
     pub marked: Vec<NodeTarget>,
-    /// The ledger, read live; asked for only while nodes wait.
+    /// The ledger, read live.
     pub ledger: Observed<Ledger>,
 }
 

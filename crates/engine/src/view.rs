@@ -55,6 +55,12 @@ impl<T> Observed<T> {
     }
 }
 
+/// Whether an object carries our finalizer: it stays until what it changed is put back.
+pub fn is_kept(meta: &ObjectMeta) -> bool {
+    let mut finalizers = meta.finalizers.iter().flatten();
+    finalizers.any(|one| one == names::FINALIZER)
+}
+
 impl<T> From<Option<T>> for Observed<T> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Absent, Self::Present)

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
 use shipshape_api::ProviderRef;
+use shipshape_api::names::{TAG_CLUSTER_ID, TAG_TOKEN};
 use shipshape_engine::machine::{Group, GroupId, ImageId, Machine, MachineId, ProviderId, Token};
 use shipshape_engine::naming::hex;
 use shipshape_provider::{Error, Provider, ProviderSource, ReplacementRequest, Result};
@@ -295,6 +296,16 @@ impl Provider for Aws {
         let seen = self.region.calls.look(&filters).await;
         let seen = seen.map_err(|failure| failure.about("machines by their tags"))?;
         Ok(seen.into_iter().map(machine).collect())
+    }
+
+    async fn owned(&self) -> Result<Vec<Machine>> {
+        let Some(cluster) = &self.settings.cluster_id else {
+            return Ok(Vec::new());
+        };
+        let ours = [(TAG_CLUSTER_ID.to_owned(), cluster.clone())].into();
+        let mut found = self.machines_tagged(&ours).await?;
+        found.retain(|machine| machine.tags.contains_key(TAG_TOKEN));
+        Ok(found)
     }
 
     async fn restore_groups(&self) -> Result<()> {

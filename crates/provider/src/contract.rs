@@ -52,11 +52,13 @@ pub enum Check {
     ProtectionIsShown,
     /// Restoring groups leaves them as they were before the first replacement.
     GroupsAreRestored,
+    /// What we have made is listed as ours, and nothing else is.
+    OwnedMachinesAreListed,
 }
 
 impl Check {
     /// All promises.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Resolves,
         Self::TokenMakesOneMachine,
         Self::TokenKeepsItsWords,
@@ -67,6 +69,7 @@ impl Check {
         Self::TagsAreFound,
         Self::ProtectionIsShown,
         Self::GroupsAreRestored,
+        Self::OwnedMachinesAreListed,
     ];
 
     /// Runs the check on a fresh stage.
@@ -82,6 +85,7 @@ impl Check {
             Self::TagsAreFound => tags_are_found(stage).await,
             Self::ProtectionIsShown => protection_is_shown(stage).await,
             Self::GroupsAreRestored => groups_are_restored(stage).await,
+            Self::OwnedMachinesAreListed => owned_machines_are_listed(stage).await,
         }
     }
 }
@@ -314,4 +318,26 @@ async fn groups_are_restored(stage: &dyn Stage) -> Result<(), Breach> {
     }
     let after = cloud.group(&stage.group()).await.map_err(told)?;
     same("the group", &after, &before)
+}
+
+async fn owned_machines_are_listed(stage: &dyn Stage) -> Result<(), Breach> {
+    let cloud = stage.provider();
+    same(
+        "ours at first",
+        &cloud.owned().await.map_err(told)?.len(),
+        &0,
+    )?;
+    let request = request(stage, "owned").await?;
+    let made = cloud.ensure_replacement(&request).await.map_err(told)?;
+    stage.settle().await;
+    let ours = cloud.owned().await.map_err(told)?;
+    let ids: Vec<_> = ours.into_iter().map(|machine| machine.id).collect();
+    same("ours after one was made", &ids, &vec![made.id.clone()])?;
+    cloud.delete_machine(&made.id).await.map_err(told)?;
+    stage.settle().await;
+    same(
+        "ours at the end",
+        &cloud.owned().await.map_err(told)?.len(),
+        &0,
+    )
 }

@@ -62,6 +62,10 @@ pub trait Provider: Send + Sync {
     /// Every machine that carries all of `tags` and is not yet gone.
     async fn machines_tagged(&self, tags: &BTreeMap<String, String>) -> Result<Vec<Machine>>;
 
+    /// Every machine that we have made for this cluster, by our tags, and that is not yet gone. Clouds
+    /// list with a lag. A provider that cannot tell this cluster's machines from another's has none.
+    async fn owned(&self) -> Result<Vec<Machine>>;
+
     /// Gives every group back what `ensure_replacement` changed about it, besides its machines: a
     /// suspended process, a raised maximum. Called when no replacement is under way; a group that
     /// was not changed is left alone. Clouds that change nothing need not do anything.

@@ -114,6 +114,11 @@ pub enum Action {
     Patch(Value),
     /// Somebody deletes an object, given by apiVersion, kind and metadata.
     Delete(Value),
+    /// A machine appears in the group of a node that carries our tags and that nobody speaks of.
+    StrayMachine {
+        /// The node's place.
+        node: usize,
+    },
     /// Somebody removes the task of a node by force: its finalizers are taken off first.
     RemoveTask {
         /// The node's place.

@@ -60,6 +60,7 @@ stories! {
     parked: "parked.yaml",
     replace_three_zones: "replace-three-zones.yaml",
     run_deleted: "run-deleted.yaml",
+    stray_machine: "stray-machine.yaml",
     stuck_terminating: "stuck-terminating.yaml",
     task_removed: "task-removed.yaml",
     terminate_first: "terminate-first.yaml",

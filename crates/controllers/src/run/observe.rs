@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
-use kube::ResourceExt;
+use jiff::{SignedDuration, Timestamp};
 use shipshape_api::node_patch_run::Candidate;
-use shipshape_api::{NodePatchRun, NodePatchTask, names};
+use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::admit::Waiting;
@@ -18,7 +17,7 @@ use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan;
 use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
-use shipshape_engine::view::{NodeView, Observed, PodView};
+use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
 use super::autoscalers;
 use crate::context::{
@@ -44,8 +43,7 @@ pub(super) async fn observe(
     let Some(run) = stores.runs.get(key) else {
         return Ok(None);
     };
-    let is_kept = run.finalizers().iter().any(|one| one == names::FINALIZER);
-    if run.metadata.deletion_timestamp.is_some() && !is_kept {
+    if run.metadata.deletion_timestamp.is_some() && !is_kept(&run.metadata) {
         return Ok(None);
     }
     let look = Look {
@@ -56,12 +54,12 @@ pub(super) async fn observe(
     let mut open = look.tasks(Standing::Open);
     open.extend(look.tasks(Standing::Parked));
     let waiting = waiting(context, &run);
-    let ledger = if waiting.is_empty() {
+    let status = run.status.clone().unwrap_or_default();
+    let ledger = if is_over(&status) && open.is_empty() {
         Observed::NotAsked
     } else {
         ledger(context).await
     };
-    let status = run.status.clone().unwrap_or_default();
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
         known_providers: context.provider_types(),
@@ -173,8 +171,8 @@ impl Look<'_> {
             .collect()
     }
 
-    /// Slots whose task is surely gone: not in the store, past the moment between grant and creation,
-    /// and not there when asked live.
+    /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
+    /// not in the store, past the moment between grant and creation, and not there when asked live.
     async fn abandoned(&self, ledger: &Ledger) -> Result<Vec<(String, String)>, PassError> {
         let now = self.context.clock.now();
         let mut abandoned = Vec::new();
@@ -183,12 +181,16 @@ impl Look<'_> {
                 continue;
             };
             let key = Key::new(namespace, name);
-            let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
             let tasks = &self.context.stores.tasks;
-            if is_fresh || tasks.get(&key).is_some() || tasks.refetch(&key).await?.is_some() {
-                continue;
+            let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
+            let is_free = match tasks.get(&key) {
+                Some(task) => has_ended_since(&task, slot.granted_at),
+                None if is_fresh => false,
+                None => tasks.refetch(&key).await?.is_none(),
+            };
+            if is_free {
+                abandoned.push((node_uid.clone(), slot.task.clone()));
             }
-            abandoned.push((node_uid.clone(), slot.task.clone()));
         }
         Ok(abandoned)
     }
@@ -336,4 +338,13 @@ mod tests {
         run.spec.batch_size_non_important = Some(i32::MAX);
         assert!(window(&run) > WINDOW_SPARE);
     }
+}
+
+/// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
+/// its last end. A status tells times in whole seconds.
+fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
+    let step = task.status.as_ref().and_then(|it| it.step.as_ref());
+    step.is_some_and(|step| {
+        step.name.is_final() && granted_at.as_second() <= step.since.0.as_second()
+    })
 }

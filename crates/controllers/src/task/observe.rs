@@ -21,7 +21,7 @@ use shipshape_engine::ledger::Ledger;
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
-use shipshape_engine::view::{NodeView, Observed, PodView};
+use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
 use crate::answer::answer;
 use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY};
@@ -41,7 +41,7 @@ pub(super) async fn observe(
     let Some(task) = tasks.get(key) else {
         return Ok(None);
     };
-    let is_kept = task.finalizers().iter().any(|one| one == names::FINALIZER);
+    let is_kept = is_kept(&task.metadata);
     let is_leaving = task.metadata.deletion_timestamp.is_some();
     let mut snapshot = TaskSnapshot::of(task.as_ref().clone());
     let step = step_of(&snapshot);
@@ -56,10 +56,34 @@ pub(super) async fn observe(
         task: &task,
     };
     snapshot.run = look.run().await?;
+    look_at(context, &mut snapshot).await;
+    Ok(Some(snapshot))
+}
+
+/// Looks at what another step of the same pass needs, for a status that is not stored yet.
+pub(super) async fn observe_on(
+    context: &Context,
+    before: TaskSnapshot,
+    status: NodePatchTaskStatus,
+) -> TaskSnapshot {
+    let mut snapshot = TaskSnapshot::of(before.task);
+    snapshot.task.status = Some(status);
+    snapshot.run = before.run;
+    look_at(context, &mut snapshot).await;
+    snapshot
+}
+
+async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
+    let task = snapshot.task.clone();
+    let look = Look {
+        context,
+        task: &task,
+    };
+    let step = step_of(snapshot);
     match step {
-        TaskStep::Lock => look.before_lock(&mut snapshot).await,
+        TaskStep::Lock => look.before_lock(snapshot).await,
         TaskStep::Provision => snapshot.new_machine = look.replacement().await,
-        TaskStep::Join => look.while_joining(&mut snapshot).await,
+        TaskStep::Join => look.while_joining(snapshot).await,
         TaskStep::Transfer => snapshot.new_node = look.live_new_node().await,
         TaskStep::Settle | TaskStep::Recover => snapshot.unstable = look.unstable(),
         TaskStep::Cordon => {
@@ -67,26 +91,26 @@ pub(super) async fn observe(
             snapshot.new_node = look.live_new_node().await;
         }
         TaskStep::Drain => {
-            look.while_draining(&mut snapshot);
+            look.while_draining(snapshot);
             snapshot.old_node = look.closed_old_node().await;
             snapshot.new_node = look.known_new_node().await;
         }
-        TaskStep::Remove => look.before_removal(&mut snapshot).await,
+        TaskStep::Remove => look.before_removal(snapshot).await,
         TaskStep::Forget => snapshot.old_node = look.live_old_node().await,
-        TaskStep::Undo => look.while_undoing(&mut snapshot).await,
+        TaskStep::Undo => look.while_undoing(snapshot).await,
         TaskStep::Backoff => snapshot.group = look.recorded_group().await,
-        TaskStep::Parked => look.while_parked(&mut snapshot).await,
+        TaskStep::Parked => look.while_parked(snapshot).await,
         TaskStep::Release => {
-            snapshot.slot = look.slot().await;
-            snapshot.lock = look.lock().await;
+            if snapshot.run.spec.is_none() {
+                snapshot.slot = look.slot().await;
+            }
             snapshot.new_machine = look.new_machine().await;
         }
-        TaskStep::Done | TaskStep::Failed => {}
+        TaskStep::Done | TaskStep::Failed => snapshot.lock = look.lock().await,
     }
-    if is_lock_due(&snapshot, &context.settings, context.clock.now()) {
+    if is_lock_due(snapshot, &context.settings, context.clock.now()) {
         snapshot.lock = look.lock().await;
     }
-    Ok(Some(snapshot))
 }
 
 /// The reads of one pass.

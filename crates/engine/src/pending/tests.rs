@@ -87,7 +87,22 @@ fn state_reason_and_time_are_written_once_for_each_change() {
     one.machine = machine(MachineState::Ready);
     let third = decide(&one, &Settings::default(), later).status;
     assert_eq!(third.csp_state_since, Some(Time(later)));
-    assert_eq!(third.waiting_for.as_deref(), Some("its node to join"));
+    assert_eq!(
+        third.waiting_for.as_deref(),
+        Some("its node to join and be ready")
+    );
+}
+
+#[test]
+fn a_machine_that_was_just_made_has_no_status_until_a_moment_has_passed() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
+    one.pending.metadata.creation_timestamp = Some(Time(start()));
+    let early = decide(&one, &Settings::default(), start());
+    assert_eq!(early.status, PendingNodeStatus::default());
+    let then = early.wake.unwrap();
+    assert!(then > start());
+    let later = decide(&one, &Settings::default(), then).status;
+    assert_eq!(later.csp_state, Some(CspState::Creating));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::facts::{
 use super::order;
 use super::undo::gave_up;
 use crate::admit;
+use crate::condition::Truth;
 use crate::decision::{Effect, LockRequest, NodeTarget, Notice};
 use crate::machine::{Group, GroupId, MachineId, ReplacementRequest, Token};
 use crate::naming::replacement_token;
@@ -86,19 +87,14 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     if spec.replacement == Some(ReplacementMode::TerminateFirst) {
         draft.status.terminate_first = Some(true);
     }
-    let message = format!("node {} is locked for this task", node.name);
     let next = order::after_intent(draft);
     if next != TaskStep::Provision {
         record_cordon(draft, Some(node));
     }
-    draft.advance(
-        next,
-        Milestone {
-            condition: LOCKED,
-            reason: "LockTaken",
-            message,
-        },
-    );
+    // The event about the machine tells of the lock too.
+    let message = format!("node {} is locked for this task", node.name);
+    draft.claim(LOCKED, Truth::True, "LockTaken", message);
+    draft.enter(next);
 }
 
 fn intent(draft: &Draft<'_>, group: &Group, zone: String) -> ReplacementRecord {
@@ -139,8 +135,8 @@ pub(super) fn provision(draft: &mut Draft<'_>) {
     if let Some(machine) = found {
         draft.status.new_machine = Some(machine_record(draft, &machine));
         let message = format!(
-            "machine {} was created in zone {}",
-            machine.id, machine.zone
+            "machine {} was created in zone {} for node {}, which is locked",
+            machine.id, machine.zone, draft.snapshot.task.spec.node_name
         );
         draft.advance(
             TaskStep::Join,

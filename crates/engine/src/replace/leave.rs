@@ -189,10 +189,11 @@ fn ask_for_end(draft: &mut Draft<'_>) {
     };
     let id = MachineId(record.id.clone());
     draft.effect(Effect::DeleteMachine(id));
-    chase(draft);
+    draft.wait_as_usual(Some(draft.settings.machine_poll));
 }
 
-/// The machine's end was asked for: from here on its object sees to it, whatever becomes of this task.
+/// The machine's end was asked for and takes its time: from here on its object sees to it, whatever
+/// becomes of this task.
 fn chase(draft: &mut Draft<'_>) {
     if let Some(machine) = draft.status.old_machine.clone() {
         let node = draft.snapshot.task.spec.node_name.clone();

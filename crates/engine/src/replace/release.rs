@@ -1,9 +1,8 @@
-//! The end of a task: protection, slot and lock go back, then it rests for good.
+//! The end of a task: protection goes, then it is over; slot and lock go back.
 //!
 //! Owns the last words of a task. Must not touch a node.
 
 use shipshape_api::conditions::SUCCEEDED;
-use shipshape_api::names;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep, UndoNext};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,35 +12,30 @@ use super::facts::{operation, task_key};
 use super::park::{is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
+use crate::sweep::COMPLETED;
+use crate::view::is_kept;
 
-/// Entered when the work is over, well or badly. Left when slot, lock and protection are given back.
+/// Entered when the work is over, well or badly. Left when the protection is lifted. The run gives the
+/// slot back, together with others and with what it grants next; without a run the task does it. The
+/// lock goes last, once the end is stored.
 pub(super) fn release(draft: &mut Draft<'_>) {
-    let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is free") else {
-        return;
-    };
-    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
-        return;
-    };
+    let has_run = draft.snapshot.run.spec.is_some();
+    let mut slot = None;
+    if !has_run {
+        match draft.look(&draft.snapshot.slot, "whether the slot is free") {
+            Ok(found) => slot = found,
+            Err(Unclear) => return,
+        }
+    }
     let Ok(is_protected) = lift_protection(draft) else {
         return;
     };
-    let spec = &draft.snapshot.task.spec;
-    let is_locked = lock.is_some_and(|lock| lock.operation == operation(draft));
     if slot.is_some() {
         let task = task_key(draft);
         draft.effect(Effect::ReleaseSlot {
-            node_uid: spec.node_uid.clone(),
+            node_uid: draft.snapshot.task.spec.node_uid.clone(),
             task,
         });
-    }
-    if is_locked {
-        let operation = operation(draft).to_owned();
-        draft.effect(Effect::ReleaseLock {
-            node: spec.node_name.clone(),
-            operation,
-        });
-    }
-    if slot.is_some() || is_locked {
         draft.look_again();
     } else if is_protected {
         // A cloud may show what was for a while.
@@ -66,7 +60,7 @@ fn lift_protection(draft: &mut Draft<'_>) -> Result<bool, Unclear> {
     }
     draft.effect(Effect::TagMachine {
         id: machine.id.clone(),
-        state: "completed",
+        state: COMPLETED,
     });
     draft.effect(Effect::ProtectMachine {
         id: machine.id,
@@ -102,20 +96,32 @@ fn end(draft: &mut Draft<'_>) {
     draft.status.last_error = Some(undo.message);
 }
 
-/// Nothing is left to do, unless a person asks for another try. The object may go.
+/// Nothing is left to do but to give the lock back, unless a person asks for another try. The object may
+/// go then.
 pub(super) fn rest(draft: &mut Draft<'_>) {
     let is_failed = draft.status.step_name() == TaskStep::Failed;
     if is_failed && is_asked_again(draft) && draft.snapshot.run.call_off.is_none() {
         return try_again(draft);
     }
     draft.status.waiting_for = None;
-    if has_finalizer(draft) {
-        draft.effect(Effect::DropFinalizer(kept(draft)));
+    if !is_kept(&draft.snapshot.task.metadata) {
+        return;
     }
+    let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
+        return;
+    };
+    if lock.is_some_and(|lock| lock.operation == operation(draft)) {
+        let operation = operation(draft).to_owned();
+        draft.effect(Effect::ReleaseLock {
+            node: draft.snapshot.task.spec.node_name.clone(),
+            operation,
+        });
+    }
+    draft.effect(Effect::DropFinalizer(kept(draft)));
 }
 
 fn try_again(draft: &mut Draft<'_>) {
-    if !has_finalizer(draft) {
+    if !is_kept(&draft.snapshot.task.metadata) {
         draft.effect(Effect::EnsureFinalizer(kept(draft)));
         return draft.look_again();
     }
@@ -136,11 +142,6 @@ fn try_again(draft: &mut Draft<'_>) {
     draft.notice(Notice::normal("AskedAgain", message));
     draft.enter(TaskStep::Parked);
     draft.look_again();
-}
-
-fn has_finalizer(draft: &Draft<'_>) -> bool {
-    let finalizers = draft.snapshot.task.metadata.finalizers.as_ref();
-    finalizers.is_some_and(|all| all.iter().any(|one| one == names::FINALIZER))
 }
 
 fn kept(draft: &Draft<'_>) -> Kept {

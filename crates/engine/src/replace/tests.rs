@@ -10,7 +10,6 @@ use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase};
 
 use super::*;
 use crate::condition;
-use crate::decision::Effect;
 use crate::machine::{Group, Machine, MachineState};
 use crate::snapshot::LockView;
 use crate::view::{NodeView, Observed, PodView};
@@ -225,7 +224,7 @@ fn pods_of_a_node_that_has_left_are_waited_for_without_going_back() {
     assert_eq!(step(&decision), TaskStep::Remove);
     assert!(decision.wake.unwrap() > start());
     world.pods = Observed::Present(Vec::new());
-    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
 }
 
 #[test]
@@ -405,23 +404,52 @@ fn a_machine_is_not_removed_while_pods_are_on_its_node() {
 #[test]
 fn the_old_machine_is_asked_to_end_once_and_then_waited_for() {
     let mut world = world_at(TaskStep::Remove);
-    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
     world.old_machine = Observed::Present(machine("m-old", MachineState::Terminating));
     assert_eq!(effects(&look(&world)), ["EnsurePending"]);
 }
 
 #[test]
-fn slot_and_lock_are_given_back_before_the_end() {
+fn the_slot_is_given_back_before_the_end_and_the_lock_after_it_is_stored() {
     let mut world = world_at(TaskStep::Release);
     world.slot = Observed::Present(());
+    assert_eq!(effects(&look(&world)), ["ReleaseSlot"]);
+    let mut world = world_at(TaskStep::Done);
+    world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
     world.lock = lock(OPERATION);
-    assert_eq!(effects(&look(&world)), ["ReleaseSlot", "ReleaseLock"]);
+    assert_eq!(effects(&look(&world)), ["ReleaseLock", "DropFinalizer"]);
+    world.lock = Observed::Unknown("no answer".to_owned());
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
     world.lock = lock("somebody-else");
     assert_eq!(
         effects(&look(&world)),
-        ["ReleaseSlot"],
+        ["DropFinalizer"],
         "another operation's lock is left alone"
     );
+}
+
+#[test]
+fn what_creates_or_destroys_waits_until_its_step_and_its_words_are_stored() {
+    let asking = TaskSnapshot {
+        new_machine: Observed::Absent,
+        ..world_at(TaskStep::Provision)
+    };
+    let stored = asking.task.status.clone().unwrap();
+    let decision = look(&asking);
+    let is_fine =
+        |read: Option<&NodePatchTaskStatus>| is_recorded(read, &decision.status, &decision.effects);
+    assert!(is_fine(Some(&stored)));
+    assert!(!is_fine(None), "the step is not stored");
+    let mut other = stored.clone();
+    other.replacement.as_mut().unwrap().token = "another".to_owned();
+    assert!(!is_fine(Some(&other)), "the words are not stored");
+    assert!(is_recorded(None, &decision.status, &[]));
+    let removing = look(&world_at(TaskStep::Remove));
+    assert!(!is_recorded(
+        Some(&stored),
+        &removing.status,
+        &removing.effects
+    ));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::decision::Effect;
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
+use crate::sweep::COMPLETED;
 use crate::view::NodeView;
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
@@ -106,13 +107,15 @@ fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
         | MachineState::Failed => {
             if is_emptied(draft) {
                 draft.effect(Effect::DeleteMachine(machine.id.clone()));
-                chase(draft, machine);
+                let reason = "the new machine to end".to_owned();
+                draft.wait(reason, Some(draft.settings.machine_poll));
             }
         }
     }
 }
 
-/// The new machine's end was asked for: its object sees to it, whatever becomes of this task.
+/// The new machine's end was asked for and takes its time: its object sees to it, whatever becomes of
+/// this task.
 fn chase(draft: &mut Draft<'_>, machine: &Machine) {
     let record = machine_record(draft, machine);
     let node = draft.status.new_node_name.clone();
@@ -206,6 +209,10 @@ fn keep_machine(draft: &mut Draft<'_>) {
     }
     match draft.look(&draft.snapshot.new_machine, "how the new machine fares") {
         Ok(Some(machine)) if machine.protected => {
+            draft.effect(Effect::TagMachine {
+                id: machine.id.clone(),
+                state: COMPLETED,
+            });
             draft.effect(Effect::ProtectMachine {
                 id: machine.id.clone(),
                 protected: false,

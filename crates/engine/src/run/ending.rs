@@ -7,9 +7,10 @@ use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ABORTED, COMPLETED};
 use shipshape_api::reasons::NO_CANDIDATES;
 
-use super::{Draft, has_finalizer, kept, some_of};
+use super::{Draft, kept, some_of};
 use crate::condition::{self, Truth};
 use crate::decision::{Effect, Notice};
+use crate::view::is_kept;
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,11 @@ impl Draft<'_> {
             .collect();
         if let Some(text) = some_of(&open) {
             return self.wait(format!("tasks to be put back or finished: {text}"));
+        }
+        if self.free_slots() {
+            self.wait("the slots of the last tasks to be given back".to_owned());
+            self.decision.wake = Some(self.now);
+            return;
         }
         if !self.snapshot.marked.is_empty() {
             for node in self.snapshot.marked.clone() {
@@ -132,7 +138,7 @@ impl Draft<'_> {
 
     /// Lets the object go whenever somebody wants it to.
     pub(super) fn let_go(&mut self) {
-        if has_finalizer(self.snapshot) {
+        if is_kept(&self.snapshot.run.metadata) {
             self.decision
                 .effects
                 .push(Effect::DropFinalizer(kept(self.snapshot)));

@@ -98,6 +98,7 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             Action::Cordon { node }
             | Action::Uncordon { node }
             | Action::KillMachine { node }
+            | Action::StrayMachine { node }
             | Action::RemoveTask { node } => {
                 if *node >= scenario.world.nodes as usize {
                     return Err(format!(

@@ -110,6 +110,7 @@ fn settings(settings: &Settings, by: i32) -> Settings {
             detach_wait: deadline(settings.drain.detach_wait),
             stuck_after: settings.drain.stuck_after / by,
         },
+        sweep: settings.sweep.clone(),
         machine_poll: (settings.machine_poll / by).max(POLL_MIN),
         cloud_lag: settings.cloud_lag / by,
         retry_backoff: settings.retry_backoff / by,

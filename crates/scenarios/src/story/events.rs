@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use shipshape_api::NodePatchTask;
-use shipshape_engine::machine::ProviderId;
-use shipshape_provider::Provider;
+use shipshape_api::{NodePatchTask, names};
+use shipshape_engine::machine::{GroupId, ProviderId, Token};
+use shipshape_provider::{Provider, ReplacementRequest};
 
 use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
 use crate::observer::Observer;
 use crate::scenario::{Action, Scenario};
-use crate::stage::Stage;
+use crate::stage::{OPERATOR, Stage};
 
 /// Plays all events in the order of their times, then waits until no run moves any more.
 pub(super) async fn play(
@@ -58,6 +58,7 @@ pub(super) async fn play(
                 .map_err(placed)?,
             Action::Patch(manifest) => scene.patch(manifest).await.map_err(placed)?,
             Action::Delete(manifest) => scene.delete(manifest).await.map_err(placed)?,
+            Action::StrayMachine { node } => scene.stray(first_nodes.get(*node)).await,
             Action::RemoveTask { node } => scene
                 .remove_task(first_nodes.get(*node))
                 .await
@@ -129,6 +130,32 @@ impl Scene<'_> {
             .await
             .map_err(|source| refused(&what, source))?;
         Ok(())
+    }
+
+    /// A machine as the operator made it for a task that went before anybody could follow the machine.
+    async fn stray(&self, node: Option<&std::sync::Arc<Node>>) {
+        let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
+        let Some(id) = id else { return };
+        let cloud = self.stage.cloud.handle(OPERATOR);
+        let Ok(old) = cloud.resolve(&ProviderId(id)).await else {
+            return;
+        };
+        let tags = [
+            (names::TAG_TOKEN, "stray"),
+            (names::TAG_TASK, "default/stray"),
+            (names::TAG_REPLACES, old.id.as_str()),
+        ];
+        let request = ReplacementRequest {
+            token: Token::from("stray"),
+            group: old.group.unwrap_or_else(|| GroupId::from("")),
+            zone: old.zone,
+            tags: tags
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            replaces: old.id,
+        };
+        // A refusal shows in the story's end: nothing is left to be swept.
+        let _made = cloud.ensure_replacement(&request).await;
     }
 
     /// Nothing is put back by a task that goes like this; others must see to what it leaves.

@@ -312,4 +312,16 @@ impl Provider for CloudHandle {
                 .collect())
         })
     }
+
+    async fn owned(&self) -> Result<Vec<Machine>> {
+        self.read(Call::named("owned"), |state, at, _| {
+            let made = state.model.tokens.values();
+            let records = made.filter_map(|(_, id)| state.model.machines.get(id));
+            let listed = records.filter(|record| record.is_listed_at(at));
+            let views = listed.map(|record| record.seen_at(at));
+            Ok(views
+                .filter(|machine| machine.state != MachineState::Terminated)
+                .collect())
+        })
+    }
 }

@@ -38,6 +38,7 @@ enum Call {
     Tag(MachineId, BTreeMap<String, String>),
     DeleteMachine(MachineId),
     MachinesTagged(BTreeMap<String, String>),
+    Owned,
 }
 
 /// An answer, as words.
@@ -80,6 +81,7 @@ async fn carry_out(cloud: &CloudHandle, call: Call) -> Result<serde_json::Value>
         Call::Tag(id, tags) => words(&cloud.tag(&id, &tags).await?),
         Call::DeleteMachine(id) => words(&cloud.delete_machine(&id).await?),
         Call::MachinesTagged(tags) => words(&cloud.machines_tagged(&tags).await?),
+        Call::Owned => words(&cloud.owned().await?),
     }
 }
 
@@ -180,5 +182,9 @@ impl Provider for RemoteCloud {
 
     async fn machines_tagged(&self, tags: &BTreeMap<String, String>) -> Result<Vec<Machine>> {
         self.call(Call::MachinesTagged(tags.clone())).await
+    }
+
+    async fn owned(&self) -> Result<Vec<Machine>> {
+        self.call(Call::Owned).await
     }
 }

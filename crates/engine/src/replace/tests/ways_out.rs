@@ -107,7 +107,7 @@ fn undo_lifts_our_cordon_then_removes_the_machine_then_its_node() {
     world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
     assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
     world.old_node = Observed::Present(node("old"));
-    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
     world.new_machine = Observed::Present(machine("m-new", MachineState::Terminating));
     assert_eq!(effects(&look(&world)), ["EnsurePending"]);
     world.pending = pending(PendingNodeGoal::Leave, CspState::Terminating);
@@ -182,7 +182,7 @@ fn a_new_node_that_was_ready_is_emptied_before_its_machine_goes() {
         "past the deadline it stays and takes pods again"
     );
     world.new_pods = Observed::Present(Vec::new());
-    assert_eq!(effects(&look(&world)), ["DeleteMachine", "EnsurePending"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn the_run_says_what_follows_a_drain_past_its_deadline() {
         let after = next(&world, late());
         assert_eq!(step_of(&after), step);
         if rule == OnDeadline::Force {
-            assert_eq!(effects(&look(&after)), ["DeleteMachine", "EnsurePending"]);
+            assert_eq!(effects(&look(&after)), ["DeleteMachine"]);
         }
     }
 }
