@@ -67,7 +67,7 @@ impl Operator {
     /// the cluster knows.
     pub async fn run(&self, shutdown: &Shutdown) {
         let Some(election) = &self.election else {
-            return self.work(shutdown).await;
+            return Box::pin(self.work(shutdown)).await;
         };
         let leader = Leader::new(self.client.clone(), self.clock, election.clone());
         while !shutdown.has_begun() {

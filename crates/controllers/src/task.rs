@@ -25,7 +25,8 @@ const LOOKS_PER_PASS: usize = 16;
 /// One pass over one task.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
     let span = span(context, &key);
-    let outcome = match pass(context, &key).instrument(span.clone()).await {
+    let passed = Box::pin(pass(context, &key).instrument(span.clone())).await;
+    let outcome = match passed {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
             tracing::warn!(parent: &span, error = in_full(&error), "pass failed");

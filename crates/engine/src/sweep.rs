@@ -83,10 +83,9 @@ pub fn judge(stray: &Stray, settings: &SweepSettings, now: Timestamp) -> Verdict
         return Verdict::Watch;
     }
     match &stray.node {
-        Observed::Absent => Verdict::Remove,
         Observed::Present(node) if node.ready => Verdict::Adopt,
         Observed::Present(_) if stray.pods.iter().any(is_load) => Verdict::Leave(Reason::Occupied),
-        Observed::Present(_) => Verdict::Remove,
+        Observed::Absent | Observed::Present(_) => Verdict::Remove,
         Observed::Unknown(why) => Verdict::Leave(Reason::Unclear(why.clone())),
         Observed::NotAsked => Verdict::Leave(Reason::Unclear("its node".to_owned())),
     }
