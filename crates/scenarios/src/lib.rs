@@ -5,6 +5,7 @@
 //! run on the embedded cluster and, from the testbed, on a real control plane.
 
 pub mod observer;
+pub mod rehearsal;
 pub mod repertoire;
 pub mod report;
 pub mod scenario;

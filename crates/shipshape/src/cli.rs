@@ -10,6 +10,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::swarm::Seeds;
 
+use crate::connect::ClusterOptions;
 use crate::controller::serve::BindAddress;
 pub(crate) use people::{
     CompletionsOptions, ExplainOptions, OrderOptions, PlanOptions, StatusOptions,
@@ -27,7 +28,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Watch an embedded cluster replace its outdated nodes; nothing else is needed.
     Demo(DemoOptions),
-    /// Play a scenario file in virtual time and report what came of it.
+    /// Play a scenario, or a run on a copy of your cluster, in virtual time and report what came of it.
+    #[command(after_help = people::SIMULATE)]
     Simulate(SimulateOptions),
     /// Run the controllers against a cluster.
     Controller(ControllerOptions),
@@ -84,8 +86,16 @@ pub(crate) struct DemoOptions {
 #[derive(Args, Debug)]
 pub(crate) struct SimulateOptions {
     /// The scenario file; docs/scenarios.md documents the format.
-    #[arg(value_name = "SCENARIO.yaml")]
-    pub(crate) scenario: PathBuf,
+    #[arg(value_name = "SCENARIO.yaml", required_unless_present = "from_cluster")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Plays a run on a copy of a live cluster, of which it only reads.
+    #[arg(long, conflicts_with = "scenario")]
+    pub(crate) from_cluster: bool,
+    /// The NodePatchRun to rehearse; - reads standard input [default: one that replaces all nodes].
+    #[arg(short, long, value_name = "RUN.yaml", requires = "from_cluster")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
     /// Drives every chance; the same seed gives the same story.
     #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
     pub(crate) seed: u64,

@@ -17,6 +17,7 @@ mod orders;
 mod output;
 mod panics;
 mod plan;
+mod rehearse;
 mod signals;
 mod simulate;
 mod status;

@@ -18,6 +18,7 @@ use shipshape_engine::plan::plan;
 use shipshape_engine::preflight::{Finding, Report, Wave, findings, questions, report};
 use shipshape_engine::run::is_over;
 use shipshape_engine::settings::Settings;
+use shipshape_engine::span;
 use shipshape_engine::view::{NodeView, PodView};
 use shipshape_engine::wish::run_name;
 
@@ -81,7 +82,15 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
     let views = survey.views();
     let wrong = |error: &dyn std::fmt::Display| Failure::WrongInput(error.to_string());
     let plan = plan(&run.spec, &views.nodes).map_err(|error| wrong(&error))?;
-    let (pace, measured) = pace(cluster, options).await;
+    let (mut pace, measured) = pace(cluster, options).await;
+    let timeout = run
+        .spec
+        .drain
+        .as_ref()
+        .and_then(|drain| drain.timeout.as_deref());
+    if let Some(limit) = span::parse(timeout).ok().filter(|span| !span.is_zero()) {
+        pace.drain_limit = limit;
+    }
     let mut look = Look {
         cluster,
         run: &run,

@@ -29,6 +29,10 @@ pub(super) const EXPLAIN: &str = "Examples:
   shipshape explain node/ip-10-0-3-7       why is this node not replaced yet?
   shipshape explain npr/january            what does this run wait for?
   shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json";
+pub(super) const SIMULATE: &str = "Examples:
+  shipshape simulate scenarios/tight-budget.yaml --timeline roll.svg
+  shipshape simulate scenarios/tight-budget.yaml --seeds 1..20
+  shipshape simulate --from-cluster -f january.yaml    rehearses the run on a copy of your cluster";
 pub(super) const PLAN: &str = "Examples:
   shipshape plan -f january.yaml           order, waves, blockers, time and cost; nothing is written
   shipshape plan -f january.yaml --machine-ready 6m --all

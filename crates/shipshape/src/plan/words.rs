@@ -29,11 +29,15 @@ pub(super) fn of(preview: &Preview, options: &PlanOptions, is_coloured: bool) ->
         lines.push(paint(&format!("note: {note}"), YELLOW, is_coloured));
     }
     lines.push(format!(
-        "Nothing was written ({} evictions were asked for as dry runs). Rehearse it: shipshape simulate \
-         --from-cluster -f {}",
-        preview.dry_runs,
-        options.file.display()
+        "Nothing was written; evictions asked for as dry runs: {}.",
+        preview.dry_runs
     ));
+    if preview.candidates > 0 {
+        lines.push(format!(
+            "Rehearse it: shipshape simulate --from-cluster -f {}",
+            options.file.display()
+        ));
+    }
     format!("{}\n", lines.join("\n"))
 }
 

@@ -7,6 +7,8 @@
 
 mod cluster;
 mod controller;
+mod demo;
 mod orders;
 mod plan;
+mod rehearsal;
 mod views;

@@ -41,7 +41,7 @@ fn budget(name: &str, app: &str, expected: i32, desired: i32) -> Value {
 }
 
 /// Three nodes: one with an ordinary pod, one with a pod under a hopeless budget, one with a bare pod.
-async fn scene() -> Cluster {
+pub(crate) async fn scene() -> Cluster {
     let cluster = Cluster::start().await;
     let objects = [
         node("n1", "a"),
@@ -50,7 +50,7 @@ async fn scene() -> Cluster {
         pod("web-1", "n1", "web", Some("web")),
         pod("db-1", "n2", "db", Some("db")),
         pod("alone", "n3", "alone", None),
-        budget("web", "web", 3, 2),
+        budget("web", "web", 1, 0),
         budget("db", "db", 1, 1),
     ];
     for object in objects {
@@ -59,7 +59,7 @@ async fn scene() -> Cluster {
     cluster
 }
 
-const RUN: &str = "
+pub(crate) const RUN: &str = "
 apiVersion: shipshape.dev/v1alpha1
 kind: NodePatchRun
 metadata: { name: january, namespace: default }
@@ -67,6 +67,8 @@ spec:
   provider: { type: aws, aws: { region: us-east-1 } }
   canary: { nodes: 1, soak: 10m }
   partitionIterations: 1
+  maxAttempts: 1
+  drain: { timeout: 5m }
 ";
 
 async fn plan(cluster: &Cluster, manifest: &str, options: &[&str]) -> Answer {
@@ -87,13 +89,13 @@ async fn a_plan_tells_waves_blockers_time_and_cost() {
     for expected in [
         "run default/january would replace 3 of 3 nodes in 2 wave(s)",
         "wave 1 of 2 (canaries): 1 node(s), from 0s to 4m30s, then watched for 10m",
-        "wave 2 of 2: 2 node(s), from 14m to",
+        "wave 2 of 2: 2 node(s), from 14m to 22m",
         "2 pod(s) cannot be evicted as things are",
         "pod default/db-1 on n2: disruption budget db can never allow an eviction",
         "would help: let db allow at least one pod to be away",
         "pod default/alone on n3: no controller would bring this pod back",
         "will be parked",
-        "Nothing was written (1 evictions were asked for as dry runs)",
+        "Nothing was written; evictions asked for as dry runs: 1.",
     ] {
         assert!(
             text.contains(expected),

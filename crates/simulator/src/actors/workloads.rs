@@ -12,12 +12,13 @@ pub(crate) mod stateful_set;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::objects::controller_of;
+use super::objects::{controlled_by, controller_of, is_active, selects};
 use super::queue::Queue;
 use super::store::{Index, Key, Store};
 use super::work::{is_conflict, send_patch, unless_overtaken};
@@ -58,6 +59,31 @@ where
 pub(crate) fn pods_of(pods: &Store<Pod>, owner: &impl Resource) -> Vec<std::sync::Arc<Pod>> {
     let uid = owner.meta().uid.as_deref();
     uid.map_or_else(Vec::new, |uid| pods.under(Index::Owner, uid))
+}
+
+/// Takes over the pods that a new owner selects and that nobody controls, as the real controllers do.
+pub(crate) async fn adopt(
+    client: &Client,
+    store: &Store<Pod>,
+    owner: &impl Resource<DynamicType = ()>,
+    selector: &LabelSelector,
+) -> Result<(), kube::Error> {
+    let namespace = owner.namespace().unwrap_or_default();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    for pod in store.within(&namespace) {
+        let is_free = controller_of(pod.as_ref()).is_none() && is_active(&pod);
+        if is_free && selects(Some(selector), pod.labels()) {
+            let owners = json!({ "metadata": { "ownerReferences": [controlled_by(owner)] } });
+            let params = PatchParams::default();
+            let adopted = pods
+                .patch(&pod.name_any(), &params, &Patch::Merge(owners))
+                .await;
+            if let Some(adopted) = unless_overtaken(adopted)? {
+                store.show(&adopted);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Creates a pod and shows it in the store at once. A pod of that name that exists already is left.

@@ -5,7 +5,9 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
 
-use super::{count, create_pod, delete_pod, listen_to, listen_to_children, pods_of, write_status};
+use super::{
+    adopt, count, create_pod, delete_pod, listen_to, listen_to_children, pods_of, write_status,
+};
 use crate::actors::informers::Informers;
 use crate::actors::objects::{
     controlled_by, is_active, is_ending, is_ready, node_of, phase, pod_from,
@@ -81,6 +83,20 @@ impl Actor for ReplicaSets {
         let Some(set) = self.informers.replica_sets.get(key) else {
             return Ok(None);
         };
+        if set
+            .status
+            .as_ref()
+            .is_none_or(|status| status.observed_generation.is_none())
+        {
+            let spec = set.spec.clone().unwrap_or_default();
+            adopt(
+                &self.client,
+                &self.informers.pods,
+                set.as_ref(),
+                &spec.selector,
+            )
+            .await?;
+        }
         let pods = pods_of(&self.informers.pods, set.as_ref());
         let active: Vec<&Pod> = pods
             .iter()

@@ -1,0 +1,114 @@
+//! `shipshape simulate --from-cluster`: a run rehearsed on a copy of a live cluster.
+//!
+//! Owns the reads and what is told about the copy; `scenarios` plays. Writes nothing: the run is not
+//! even sent to the cluster for a check.
+
+use std::process::ExitCode;
+
+use kube::ResourceExt;
+use serde_json::json;
+use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_engine::forecast::Pace;
+use shipshape_scenarios::rehearsal::{Copy, Machines, Original, Rehearsed, rehearse_alone};
+
+use crate::cli::{Format, SimulateOptions};
+use crate::connect::Cluster;
+use crate::failure::Failure;
+use crate::manifest;
+use crate::output::{complain, say};
+use crate::simulate::{code, draw, seeds, tell};
+use crate::survey::Survey;
+
+/// What is rehearsed, and how long machines take there.
+struct Rehearsal {
+    copy: Copy,
+    run: NodePatchRun,
+    machines: Machines,
+}
+
+pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
+    let mut prepared = None;
+    super::block_on(async {
+        prepared = Some(prepare(options).await?);
+        Ok(ExitCode::SUCCESS)
+    })?;
+    let Some(rehearsal) = prepared else {
+        return Ok(ExitCode::FAILURE);
+    };
+    let mut is_as_expected = true;
+    for seed in seeds(options) {
+        let Rehearsal {
+            copy,
+            run,
+            machines,
+        } = &rehearsal;
+        let rehearsed = rehearse_alone(copy, run, *machines, seed)?;
+        is_as_expected &= rehearsed.played.report.is_as_expected();
+        report(options, copy, &rehearsed)?;
+        draw(options, &rehearsed.played.timeline, &run.name_any(), seed)?;
+    }
+    Ok(code(is_as_expected))
+}
+
+async fn prepare(options: &SimulateOptions) -> Result<Rehearsal, Failure> {
+    let run = match &options.file {
+        Some(file) => manifest::load(file)?,
+        None => whole_cluster()?,
+    };
+    let cluster = Cluster::connect(&options.cluster).await?;
+    let survey = Survey::of(&cluster).await?;
+    let copy = Copy::of(&Original {
+        nodes: &survey.nodes,
+        pods: &survey.pods,
+        budgets: &survey.budgets,
+    });
+    // A cluster without the kinds has no history.
+    let tasks: Vec<NodePatchTask> = cluster.all().await.unwrap_or_default();
+    let mut pace = Pace::default();
+    pace.measured(&tasks);
+    if options.output == Format::Text {
+        complain(&format!(
+            "rehearsing run {} on a copy of {} nodes and {} pods of {}",
+            run.name_any(),
+            survey.nodes.len(),
+            survey.pods.len(),
+            cluster.address
+        ));
+        for note in &copy.notes {
+            complain(note);
+        }
+    }
+    let machines = Machines {
+        ready: pace.machine_ready,
+        gone: pace.machine_gone,
+    };
+    Ok(Rehearsal {
+        copy,
+        run,
+        machines,
+    })
+}
+
+/// The run that replaces everything, by the defaults.
+fn whole_cluster() -> Result<NodePatchRun, Failure> {
+    let run = json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchRun",
+        "metadata": { "name": "all-nodes", "namespace": "default" },
+        "spec": { "provider": { "type": "embedded" } },
+    });
+    serde_json::from_value(run).map_err(|error| Failure::Other {
+        action: "make a run for all nodes".to_owned(),
+        why: error.to_string(),
+    })
+}
+
+fn report(options: &SimulateOptions, copy: &Copy, rehearsed: &Rehearsed) -> anyhow::Result<()> {
+    tell(options.output, &rehearsed.played.report)?;
+    if options.output == Format::Text {
+        for (node, why) in &rehearsed.left {
+            let node = copy.originals.get(node).unwrap_or(node);
+            say(&format!("  NOT REPLACED {node}: {why}\n"))?;
+        }
+    }
+    Ok(())
+}
