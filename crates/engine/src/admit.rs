@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use shipshape_api::NodePatchRunSpec;
 use shipshape_api::selectors::PodSelector;
 
-use crate::ledger::{Ledger, Slot, Usage};
+use crate::labels::LabelSet as _;
+use crate::ledger::{Ledger, Role, Slot, Usage};
 use crate::selector::{self, UnknownOperator};
 use crate::view::{NodeView, PodView};
 
@@ -53,6 +54,11 @@ pub fn admit(
 ) -> Result<Admission, UnknownOperator> {
     let mut taken = books.ledger.usage();
     let mut begun = books.begun_within_hour;
+    let at_work = books.ledger.slots.values();
+    let mut control_plane = at_work
+        .filter(|slot| slot.role == Role::ControlPlane)
+        .map(|slot| slot.node.clone())
+        .next();
     let mut admission = Admission::default();
     for candidate in waiting {
         let important = is_important(&spec.important_pod_selectors, &candidate.pods)?;
@@ -64,6 +70,7 @@ pub fn admit(
                 books,
                 taken: &taken,
                 begun,
+                control_plane: control_plane.as_deref(),
             },
         ) {
             Some(reason) => {
@@ -72,6 +79,9 @@ pub fn admit(
             None => {
                 taken.take(&candidate.node.zone, important);
                 begun += 1;
+                if candidate.node.role() == Role::ControlPlane {
+                    control_plane = Some(candidate.node.name.clone());
+                }
                 admission.grants.push((
                     candidate.node.uid.clone(),
                     slot(candidate, owner, important, now),
@@ -87,6 +97,8 @@ struct Tally<'a> {
     books: Books<'a>,
     taken: &'a Usage,
     begun: usize,
+    /// A control plane that is being worked on.
+    control_plane: Option<&'a str>,
 }
 
 impl Tally<'_> {
@@ -137,6 +149,9 @@ fn refusal(
             "batchSizeNonImportant",
         )
     };
+    if let Some(reason) = control_plane_refusal(candidate, tally) {
+        return Some(reason);
+    }
     let down = tally.down(node, false);
     if used + down >= limit(cap) {
         return Some(format!(
@@ -154,6 +169,30 @@ fn refusal(
             node.zone
         )
     })
+}
+
+/// Control planes go one at a time, and only where that costs etcd no member: a member whose machine
+/// is gone still counts for the quorum until somebody takes it out.
+fn control_plane_refusal(candidate: &Waiting, tally: &Tally<'_>) -> Option<String> {
+    let node = &candidate.node;
+    if node.role() != Role::ControlPlane {
+        return None;
+    }
+    if candidate.pods.iter().any(is_etcd_member) {
+        return Some(format!(
+            "node {} runs a member of etcd, which would stay in the quorum without its machine: leave \
+             control planes out (excludeControlPlane) or move the member first",
+            node.name
+        ));
+    }
+    tally
+        .control_plane
+        .map(|other| format!("control plane {other} is being worked on, and they go one at a time"))
+}
+
+/// Whether a pod is etcd as kubeadm runs it.
+fn is_etcd_member(pod: &PodView) -> bool {
+    pod.mirror && pod.namespace == "kube-system" && pod.labels.value("component") == Some("etcd")
 }
 
 /// The words about nodes that are down and count.
@@ -191,4 +230,68 @@ pub fn is_important(selectors: &[PodSelector], pods: &[PodView]) -> Result<bool,
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use shipshape_api::names;
+
+    use super::*;
+
+    fn control_plane(name: &str) -> Waiting {
+        let mut node = NodeView {
+            name: name.to_owned(),
+            uid: format!("{name}-uid"),
+            ..NodeView::default()
+        };
+        for key in names::CONTROL_PLANE_LABELS {
+            node.labels.insert((*key).to_owned(), String::new());
+        }
+        Waiting {
+            node,
+            pods: Vec::new(),
+            task: format!("ns/task-{name}"),
+        }
+    }
+
+    fn admitted(waiting: &[Waiting], ledger: &Ledger) -> Admission {
+        let spec = NodePatchRunSpec {
+            batch_size_non_important: Some(5),
+            ..NodePatchRunSpec::default()
+        };
+        let books = Books {
+            ledger,
+            down: &[],
+            begun_within_hour: 0,
+        };
+        admit(&spec, "run", waiting, books, Timestamp::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn control_planes_go_one_at_a_time_whatever_the_batch() {
+        let pair = [control_plane("one"), control_plane("two")];
+        let first = admitted(&pair, &Ledger::default());
+        assert_eq!(first.grants.len(), 1, "{first:?}");
+        let reason = first.held_by.unwrap();
+        assert!(reason.contains("control plane one"), "{reason}");
+        let ledger = Ledger {
+            slots: first.grants.into_iter().collect(),
+            ..Ledger::default()
+        };
+        assert_eq!(admitted(&pair[1..], &ledger).grants, []);
+    }
+
+    #[test]
+    fn a_control_plane_with_a_member_of_etcd_is_not_taken_away_from_it() {
+        let mut one = control_plane("one");
+        one.pods.push(PodView {
+            namespace: "kube-system".to_owned(),
+            labels: [("component", "etcd")].into(),
+            mirror: true,
+            ..PodView::default()
+        });
+        let admission = admitted(&[one], &Ledger::default());
+        assert_eq!(admission.grants, []);
+        assert!(admission.held_by.unwrap().contains("excludeControlPlane"));
+    }
 }
