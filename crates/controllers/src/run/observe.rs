@@ -327,6 +327,15 @@ fn window(run: &NodePatchRun) -> usize {
         .saturating_add(WINDOW_SPARE)
 }
 
+/// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
+/// its last end. A status tells times in whole seconds.
+fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
+    let step = task.status.as_ref().and_then(|it| it.step.as_ref());
+    step.is_some_and(|step| {
+        step.name.is_final() && granted_at.as_second() <= step.since.0.as_second()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,13 +347,4 @@ mod tests {
         run.spec.batch_size_non_important = Some(i32::MAX);
         assert!(window(&run) > WINDOW_SPARE);
     }
-}
-
-/// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
-/// its last end. A status tells times in whole seconds.
-fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
-    let step = task.status.as_ref().and_then(|it| it.step.as_ref());
-    step.is_some_and(|step| {
-        step.name.is_final() && granted_at.as_second() <= step.since.0.as_second()
-    })
 }
