@@ -163,8 +163,10 @@ impl Vitals {
         };
         families.queue("runs", number(term.queues.runs.len()));
         families.queue("tasks", number(term.queues.tasks.len()));
+        families.queue("pending", number(term.queues.pending.len()));
         families.runs(&term.stores.runs.list());
         families.tasks(&term.stores.tasks.list());
+        families.pending_nodes(&term.stores.pending.list());
     }
 
     fn families(&self) -> &Families {

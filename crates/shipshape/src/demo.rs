@@ -111,7 +111,8 @@ fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
 /// Keeps cluster and controllers at work, in real time, until the user has seen enough.
 async fn stay(rolled: &Rolled, signals: &mut Signals) -> anyhow::Result<()> {
     say(&format!(
-        "\nThe cluster stays up. Try:  kubectl --kubeconfig {} get nodes,npr,npt\nCtrl-C ends it.\n",
+        "\nThe cluster stays up. Try:  export KUBECONFIG={}\n  kubectl get nodes,npr,npt\n  shipshape status\n  \
+         shipshape simulate --from-cluster\nCtrl-C ends it.\n",
         rolled.kubeconfig.display()
     ))?;
     let mut operator = OperatorProcess::new(&rolled.stage, &Settings::default());

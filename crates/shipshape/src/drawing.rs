@@ -21,6 +21,11 @@ pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
+/// Whether answers may have colours: on a terminal, unless the user's environment says otherwise.
+pub(crate) fn is_coloured() -> bool {
+    is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// How far something is.
 pub(crate) fn bar(done: i32, total: i32) -> String {
     let done = usize::try_from(done).unwrap_or(0);

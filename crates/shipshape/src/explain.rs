@@ -17,7 +17,7 @@ use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
 use crate::cli::{ExplainOptions, Format};
 use crate::connect::Cluster;
-use crate::drawing::{is_terminal, paint, relative, short};
+use crate::drawing::{is_coloured, paint, relative, short};
 use crate::failure::Failure;
 use crate::orders::{find_run, find_task};
 use crate::output::say;
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&options.cluster).await?;
         let told = tell_all(&cluster, &options.target).await?;
         match options.output {
-            Format::Text => say(&words(&told, is_terminal()))?,
+            Format::Text => say(&words(&told, is_coloured()))?,
             Format::Json => say(&format!("{}\n", serde_json::to_string(&told)?))?,
         }
         Ok(ExitCode::SUCCESS)

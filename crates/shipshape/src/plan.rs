@@ -24,7 +24,7 @@ use shipshape_engine::wish::run_name;
 
 use crate::cli::{Format, PlanOptions};
 use crate::connect::Cluster;
-use crate::drawing::is_terminal;
+use crate::drawing::is_coloured;
 use crate::failure::Failure;
 use crate::manifest;
 use crate::output::say;
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&options.cluster).await?;
         let preview = preview(&cluster, options).await?;
         match options.output {
-            Format::Text => say(&words::of(&preview, options, is_terminal()))?,
+            Format::Text => say(&words::of(&preview, options, is_coloured()))?,
             Format::Json => say(&format!("{}\n", serde_json::to_string(&preview)?))?,
         }
         Ok(ExitCode::SUCCESS)

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::cli::{Format, StatusOptions};
 use crate::connect::Cluster;
-use crate::drawing::{Canvas, is_terminal, rows};
+use crate::drawing::{Canvas, is_coloured, is_terminal, rows};
 use crate::failure::Failure;
 use crate::output::say;
 use crate::signals::Signals;
@@ -87,7 +87,7 @@ fn is_wanted(cluster: &Cluster, options: &StatusOptions, run: &NodePatchRun) -> 
 fn tell(options: &StatusOptions, seen: &Overview) -> anyhow::Result<()> {
     match options.output {
         Format::Text => {
-            let mut text = lines(seen, is_terminal()).join("\n");
+            let mut text = lines(seen, is_coloured()).join("\n");
             text.push('\n');
             say(&text)?;
         }
@@ -168,7 +168,7 @@ async fn watch(cluster: &Cluster, options: &StatusOptions) -> anyhow::Result<Exi
 
 /// The lines, as many as the terminal shows.
 fn fitted(seen: &Overview) -> Vec<String> {
-    let mut lines = lines(seen, true);
+    let mut lines = lines(seen, is_coloured());
     if let Some(rows) = rows().filter(|rows| *rows > 0 && lines.len() > *rows) {
         let hidden = lines.len() - (rows - 1);
         lines.truncate(rows - 1);

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, OVERDUE};
-use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
 use shipshape_engine::condition;
 use shipshape_engine::ledger::Usage;
 use shipshape_engine::run::is_over;
@@ -69,6 +69,7 @@ pub(super) struct Families {
     requests: Family<Labels<3>, Counter>,
     runs: Family<Labels<1>, Gauge>,
     tasks: Family<Labels<1>, Gauge>,
+    pending_nodes: Family<Labels<1>, Gauge>,
     blocked_pods: Gauge,
     overdue: Gauge,
 }
@@ -91,6 +92,7 @@ impl Families {
             requests: Family::default(),
             runs: Family::default(),
             tasks: Family::default(),
+            pending_nodes: Family::default(),
             blocked_pods: Gauge::default(),
             overdue: Gauge::default(),
         };
@@ -129,6 +131,8 @@ impl Families {
         registry.register("runs", help, self.runs.clone());
         let help = "NodePatchTasks by step";
         registry.register("tasks", help, self.tasks.clone());
+        let help = "Machines on their way in or out, by goal";
+        registry.register("pending_nodes", help, self.pending_nodes.clone());
         let help = "Pods that cannot leave a node now, as tasks name them";
         registry.register("blocked_pods", help, self.blocked_pods.clone());
         let help = "Tasks that are past a deadline and go on waiting";
@@ -243,13 +247,26 @@ impl Families {
         self.overdue.set(number(overdue.count()));
     }
 
+    /// Counts machines on their way by their goal.
+    pub(super) fn pending_nodes(&self, all: &[Arc<PendingNode>]) {
+        for (goal, word) in [
+            (PendingNodeGoal::Join, "Join"),
+            (PendingNodeGoal::Leave, "Leave"),
+        ] {
+            let count = all.iter().filter(|one| one.spec.goal == goal).count();
+            set(&self.pending_nodes, "goal", word, number(count));
+        }
+    }
+
     /// A process that does not lead knows none of these.
     pub(super) fn forget(&self) {
         self.slots_taken(&Usage::default());
         self.runs(&[]);
         self.tasks(&[]);
+        self.pending_nodes(&[]);
         self.queue("runs", 0);
         self.queue("tasks", 0);
+        self.queue("pending", 0);
     }
 }
 

@@ -65,7 +65,8 @@ impl Screen {
         nodes.synced().await;
         if options.output == Format::Text {
             let hint = format!(
-                "kubectl --kubeconfig {} get nodes,npr,npt\n\n",
+                "export KUBECONFIG={}\nkubectl get nodes,npr,npt   or   shipshape status --watch   or   shipshape \
+                 explain npr/new-image\n\n",
                 kubeconfig.display()
             );
             // A reader that is gone shows with the next line.
