@@ -98,6 +98,9 @@ pub struct Machine {
     pub protected: bool,
     /// Our tags and everybody else's.
     pub tags: BTreeMap<String, String>,
+    /// The subnet it is in, where the cloud says.
+    #[serde(default)]
+    pub subnet: Option<String>,
 }
 
 /// One group: what it launches and how many.
@@ -116,6 +119,19 @@ pub struct Group {
     pub max: u32,
     /// Machines asked for.
     pub desired: u32,
+    /// The template that it launches from, where the cloud has such things.
+    #[serde(default)]
+    pub template: Option<Template>,
+}
+
+/// A launch template and the version that a group asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Template {
+    /// The cloud's name of it.
+    pub id: String,
+    /// The version.
+    pub version: String,
 }
 
 /// What a replacement must look like. Frozen in the task's status before the call is made, so that

@@ -279,6 +279,7 @@ impl Aws {
             state: MachineState::Creating,
             protected: false,
             tags: BTreeMap::new(),
+            subnet: None,
         })
     }
 

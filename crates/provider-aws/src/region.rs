@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt;
 use futures::future::try_join;
 use shipshape_engine::machine::{
-    Group, GroupId, ImageId, Machine, MachineId, MachineState, ProviderId,
+    Group, GroupId, ImageId, Machine, MachineId, MachineState, ProviderId, Template,
 };
 use shipshape_provider::{Error, Result};
 use tokio::time::Instant;
@@ -226,11 +226,15 @@ impl Region {
         let template = self.template(group).await?;
         Ok(Group {
             id: GroupId(group.id.clone()),
-            image: ImageId(template.image.unwrap_or_default()),
+            image: ImageId(template.image.clone().unwrap_or_default()),
             zones: group.zones.clone(),
             min: group.min,
             max: group.max,
             desired: group.desired,
+            template: group.template.as_ref().map(|(id, _)| Template {
+                id: id.clone(),
+                version: template.number.clone(),
+            }),
         })
     }
 
@@ -333,6 +337,7 @@ pub(crate) fn machine(seen: Seen) -> Machine {
         state,
         protected: membership.is_some_and(|it| it.protected),
         tags: instance.tags,
+        subnet: instance.subnet,
     }
 }
 

@@ -338,6 +338,10 @@ fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use shipshape_api::TaskStep;
+    use shipshape_api::node_patch_task::StepRecord;
+
     use super::*;
 
     #[test]
@@ -346,5 +350,23 @@ mod tests {
         run.spec.batch_size_important = Some(i32::MAX);
         run.spec.batch_size_non_important = Some(i32::MAX);
         assert!(window(&run) > WINDOW_SPARE);
+    }
+
+    #[test]
+    fn a_slot_is_free_once_its_task_has_ended_and_not_when_it_is_tried_again() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut task = NodePatchTask::default();
+        let step = |name| StepRecord {
+            name,
+            since: Time(at(100)),
+            deadline: None,
+        };
+        assert!(!has_ended_since(&task, at(50)), "it has not begun");
+        let status = task.status.get_or_insert_default();
+        status.step = Some(step(TaskStep::Join));
+        assert!(!has_ended_since(&task, at(50)), "it is at work");
+        task.status.get_or_insert_default().step = Some(step(TaskStep::Failed));
+        assert!(has_ended_since(&task, at(50)));
+        assert!(!has_ended_since(&task, at(150)), "the slot is a new one");
     }
 }

@@ -18,6 +18,7 @@ fn machine(state: MachineState) -> Observed<Machine> {
         state,
         protected: true,
         tags: [].into(),
+        subnet: None,
     })
 }
 

@@ -12,8 +12,8 @@ use shipshape_api::{CspState, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone};
 use super::facts::{
-    group_or_fail, machine_record, node_target, old_machine_or_fail, old_node_or_fail, operation,
-    own_node, task_key,
+    group_or_fail, machine_record, node_target, note_protection, old_machine_or_fail,
+    old_node_or_fail, operation, own_node, provider_details, task_key,
 };
 use super::order;
 use super::undo::gave_up;
@@ -80,6 +80,7 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     };
     draft.status.replacement = Some(intent(draft, &group, machine.zone.clone()));
     draft.status.old_machine = Some(machine_record(draft, &machine));
+    draft.status.provider_details = provider_details(draft, &machine, &group);
     let spec = &draft.snapshot.task.spec;
     draft.status.labels = spec.label_transfer.as_ref().map(|lists| LabelRecord {
         add: transfer::selected(lists, &node.labels),
@@ -134,6 +135,7 @@ pub(super) fn provision(draft: &mut Draft<'_>) {
     };
     if let Some(machine) = found {
         draft.status.new_machine = Some(machine_record(draft, &machine));
+        note_protection(draft, machine.protected);
         let message = format!(
             "machine {} was created in zone {} for node {}, which is locked",
             machine.id, machine.zone, draft.snapshot.task.spec.node_name

@@ -3,7 +3,9 @@
 //! Owns the reading of a task's snapshot. Must not ask for effects.
 
 use shipshape_api::PendingNodeGoal;
-use shipshape_api::node_patch_task::{MachineRecord, UndoNext, UndoRecord};
+use shipshape_api::node_patch_task::{
+    AwsDetails, MachineRecord, ProviderDetails, UndoNext, UndoRecord,
+};
 
 use super::draft::{Draft, Unclear};
 use super::order::is_terminate_first;
@@ -114,6 +116,34 @@ pub(super) fn machine_record(draft: &Draft<'_>, machine: &Machine) -> MachineRec
             )
             .collect(),
         provider_id: Some(machine.provider_id.0.clone()),
+    }
+}
+
+/// What only Amazon Web Services knows: where the old machine is and what the new one is made from.
+pub(super) fn provider_details(
+    draft: &Draft<'_>,
+    machine: &Machine,
+    group: &Group,
+) -> Option<ProviderDetails> {
+    let block = draft.snapshot.task.spec.provider.as_ref()?.aws.as_ref()?;
+    let template = group.template.as_ref();
+    Some(ProviderDetails {
+        aws: Some(AwsDetails {
+            region: Some(block.region.clone()),
+            asg_name: Some(group.id.0.clone()),
+            subnet_id: machine.subnet.clone(),
+            launch_template_id: template.map(|template| template.id.clone()),
+            launch_template_version: template.map(|template| template.version.clone()),
+            new_protected: None,
+        }),
+    })
+}
+
+/// Notes whether the new machine was last seen protected, where there is a place for it.
+pub(super) fn note_protection(draft: &mut Draft<'_>, protected: bool) {
+    let details = draft.status.provider_details.as_mut();
+    if let Some(aws) = details.and_then(|details| details.aws.as_mut()) {
+        aws.new_protected = Some(protected);
     }
 }
 

@@ -8,7 +8,7 @@ use shipshape_api::node_patch_task::{ParkRecord, TaskStep, UndoNext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{operation, task_key};
+use super::facts::{note_protection, operation, task_key};
 use super::park::{is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
@@ -55,6 +55,7 @@ fn lift_protection(draft: &mut Draft<'_>) -> Result<bool, Unclear> {
     let Some(machine) = draft.look(&draft.snapshot.new_machine, about)? else {
         return Ok(false);
     };
+    note_protection(draft, machine.protected);
     if !machine.protected {
         return Ok(false);
     }

@@ -10,7 +10,7 @@ use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase};
 
 use super::*;
 use crate::condition;
-use crate::machine::{Group, Machine, MachineState};
+use crate::machine::{Group, Machine, MachineState, Template};
 use crate::snapshot::LockView;
 use crate::view::{NodeView, Observed, PodView};
 
@@ -54,6 +54,7 @@ fn machine(id: &str, state: MachineState) -> Machine {
         state,
         protected: false,
         tags: [].into(),
+        subnet: Some("subnet-1".to_owned()),
     }
 }
 
@@ -92,6 +93,10 @@ fn fair_world() -> TaskSnapshot {
             min: 1,
             max: 5,
             desired: 3,
+            template: Some(Template {
+                id: "lt-1".to_owned(),
+                version: "7".to_owned(),
+            }),
         }),
         pods: Observed::Present(Vec::new()),
         lock: lock(OPERATION),

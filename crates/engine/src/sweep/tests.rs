@@ -29,6 +29,7 @@ fn orphan() -> Stray {
             state: MachineState::Ready,
             protected: true,
             tags: tags.into(),
+            subnet: None,
         },
         task: Observed::Absent,
         pending: Observed::Absent,

@@ -113,6 +113,7 @@ impl GroupRecord {
             min: self.spec.min,
             max: self.spec.max,
             desired: self.desired,
+            template: None,
         }
     }
 }
@@ -224,6 +225,7 @@ impl Model {
             state: MachineState::Creating,
             protected: false,
             tags: BTreeMap::new(),
+            subnet: None,
         };
         let record = MachineRecord {
             history: vec![(now, machine.clone())],

@@ -59,6 +59,7 @@ fn machine(id: &str, replaces: &str) -> Machine {
         state: MachineState::Ready,
         protected: false,
         tags: BTreeMap::new(),
+        subnet: None,
     };
     machine
         .tags

@@ -1,6 +1,6 @@
 //! Tables for the objects that follow the machines of a task.
 
-use shipshape_api::{CspState, PendingNodeGoal};
+use shipshape_api::{AwsProvider, CspState, PendingNodeGoal, ProviderRef};
 
 use super::ways_out::{late, next, pending, silent};
 use super::*;
@@ -54,4 +54,30 @@ fn the_new_machine_is_free_at_the_end() {
         ..machine("m-new", MachineState::Ready)
     });
     assert_eq!(effects(&look(&world)), ["TagMachine", "ProtectMachine"]);
+}
+
+#[test]
+fn what_only_aws_knows_is_told_where_the_run_is_in_aws_and_nowhere_else() {
+    assert_eq!(look(&fair_world()).status.provider_details, None);
+    let mut world = fair_world();
+    world.task.spec.provider = Some(ProviderRef {
+        r#type: "aws".to_owned(),
+        aws: Some(AwsProvider {
+            region: "eu-west-1".to_owned(),
+            ..AwsProvider::default()
+        }),
+    });
+    world.task.status = Some(look(&world).status);
+    let told = |status: &NodePatchTaskStatus| {
+        let details = status.provider_details.clone().unwrap();
+        details.aws.unwrap()
+    };
+    let aws = told(world.task.status.as_ref().unwrap());
+    assert_eq!(aws.region.as_deref(), Some("eu-west-1"));
+    assert_eq!(aws.asg_name.as_deref(), Some("workers"));
+    assert_eq!(aws.subnet_id.as_deref(), Some("subnet-1"));
+    assert_eq!(aws.launch_template_id.as_deref(), Some("lt-1"));
+    assert_eq!(aws.launch_template_version.as_deref(), Some("7"));
+    assert_eq!(aws.new_protected, None);
+    assert_eq!(told(&look(&world).status).new_protected, Some(false));
 }
