@@ -75,6 +75,11 @@ pub(crate) async fn checked(cluster: &Cluster, path: &Path) -> Result<Checked, F
                 path.display()
             )));
         }
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            "the manifest was not checked by the cluster, which does not know the kinds yet, or not the \
+             namespace"
+                .to_owned()
+        }
         Err(kube::Error::Api(status)) => format!(
             "the manifest was not checked by the cluster: {}",
             status.message

@@ -177,9 +177,8 @@ fn seconds_left(line: &RunLine, now: Timestamp) -> Option<i64> {
 }
 
 fn state(run: &NodePatchRun) -> &'static str {
-    let Some(status) = &run.status else {
-        return "Active";
-    };
+    // One that no controller has looked at yet may be paused or called off all the same.
+    let status = &run.status.clone().unwrap_or_default();
     let is_refused = status
         .conditions
         .iter()

@@ -106,3 +106,17 @@ fn a_silent_controller_is_named_only_while_there_is_work() {
     let unknown = Observed::Unknown("forbidden".to_owned());
     assert_eq!(overview(&runs, &[], &unknown, at(0)).controller, None);
 }
+
+#[test]
+fn a_run_that_nobody_has_looked_at_shows_what_its_spec_says() {
+    let mut new = run("january", &json!({}));
+    new.status = None;
+    new.spec.paused = Some(true);
+    let told = |run: &NodePatchRun| {
+        let runs = [run.clone()];
+        overview(&runs, &[], &Observed::NotAsked, at(0)).runs[0].state
+    };
+    assert_eq!(told(&new), "Paused");
+    new.spec.abort = Some(true);
+    assert_eq!(told(&new), "Ending");
+}
