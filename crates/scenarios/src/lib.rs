@@ -4,7 +4,10 @@
 //! timeline. Must not contain behaviour of the operator: it is started as it is. The same stories
 //! run on the embedded cluster and, from the testbed, on a real control plane.
 
+pub mod crash;
+pub mod drawn;
 pub mod observer;
+pub mod pairs;
 pub mod rehearsal;
 pub mod repertoire;
 pub mod report;
@@ -19,4 +22,4 @@ pub mod yaml;
 pub use report::{Outcome, Report};
 pub use scenario::Scenario;
 pub use stage::Stage;
-pub use story::{play, play_alone};
+pub use story::{Troubles, play, play_alone, play_alone_through};

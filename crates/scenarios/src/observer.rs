@@ -6,12 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{Api, ResourceExt};
+use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::{NodePatchRun, NodePatchTask, names};
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Store};
+use shipshape_engine::condition;
+use shipshape_engine::machine::MachineState;
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use tokio::sync::Notify;
 
@@ -63,8 +68,10 @@ impl Observer {
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
         let attachments = Store::new();
+        let (deployments, locks) = (Store::new(), Store::new());
         let runs_changed = Arc::new(Notify::new());
         let client = stage.client(OBSERVER);
+        let locks_api = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
         let following = vec![
             nodes.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
@@ -81,19 +88,39 @@ impl Observer {
                 }
             }),
             tasks.start(Api::all(client.clone()), Settings::default(), {
-                let (clock, seen) = (stage.clock, Arc::clone(&seen));
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
                 let changed = Arc::clone(&runs_changed);
                 move |change: Change<NodePatchTask>| {
-                    lock(&seen).timeline.saw(change.object(), clock.now());
+                    let now = stage.clock.now();
+                    lock(&seen).timeline.saw(change.object(), now);
+                    see(&stage, &seen, task_fact(&stage, &change));
                     changed.notify_one();
                 }
             }),
-            runs.start(Api::all(client), Settings::default(), {
-                let (changed, seen) = (Arc::clone(&runs_changed), Arc::clone(&seen));
+            runs.start(Api::all(client.clone()), Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                let changed = Arc::clone(&runs_changed);
                 move |change: Change<NodePatchRun>| {
                     let uid = change.object().metadata.uid.clone();
                     lock(&seen).runs.extend(uid);
+                    see(&stage, &seen, run_fact(&change));
                     changed.notify_one();
+                }
+            }),
+            deployments.start(Api::all(client.clone()), Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                move |change: Change<Deployment>| {
+                    if let Some(fact) = deployment_fact(&change) {
+                        see(&stage, &seen, fact);
+                    }
+                }
+            }),
+            locks.start(locks_api, Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
+                move |change: Change<Lease>| {
+                    if let Some(fact) = lock_fact(&change) {
+                        see(&stage, &seen, fact);
+                    }
                 }
             }),
         ];
@@ -109,6 +136,8 @@ impl Observer {
         observer.nodes.synced().await;
         pods.synced().await;
         attachments.synced().await;
+        deployments.synced().await;
+        locks.synced().await;
         observer.tasks.synced().await;
         observer.runs.synced().await;
         observer
@@ -177,6 +206,7 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
                 machine: id.0,
                 provider_id,
                 replaces: replaces.clone(),
+                token: record.token.map(|token| token.0).unwrap_or_default(),
             },
             ("deleteMachine", _) => Call::Deleted {
                 machine: id.0,
@@ -193,6 +223,67 @@ fn node_fact(change: &Change<Node>) -> Fact {
         Change::Applied { new, .. } => Fact::Node(NodeView::of(new)),
         Change::Deleted { old } => Fact::NodeGone(NodeView::of(old).name),
     }
+}
+
+fn run_fact(change: &Change<NodePatchRun>) -> Fact {
+    match change {
+        Change::Applied { new, .. } => Fact::Run(Arc::clone(new)),
+        Change::Deleted { old } => Fact::RunGone(old.metadata.uid.clone().unwrap_or_default()),
+    }
+}
+
+fn task_fact(stage: &Stage, change: &Change<NodePatchTask>) -> Fact {
+    match change {
+        Change::Applied { new, .. } => Fact::Task {
+            task: Arc::clone(new),
+            old_machine_runs: old_machine_runs(stage, new),
+        },
+        Change::Deleted { old } => Fact::TaskGone(old.metadata.uid.clone().unwrap_or_default()),
+    }
+}
+
+/// Whether the old machine runs although the task says that it is gone.
+fn old_machine_runs(stage: &Stage, task: &NodePatchTask) -> bool {
+    let status = task.status.as_ref();
+    let Some(status) = status.filter(|it| condition::is_true(&it.conditions, OLD_DELETED)) else {
+        return false;
+    };
+    let Some(record) = &status.old_machine else {
+        return false;
+    };
+    let machines = stage.cloud.machines();
+    let mut same = machines.iter().filter(|one| one.id.0 == record.id);
+    same.any(|one| one.state != MachineState::Terminated)
+}
+
+fn deployment_fact(change: &Change<Deployment>) -> Option<Fact> {
+    let Change::Applied { new, .. } = change else {
+        return None;
+    };
+    let saved = new.annotations().get(names::ANNOTATION_ORIGINAL_REPLICAS);
+    Some(Fact::Deployment {
+        name: format!("{}/{}", new.namespace().unwrap_or_default(), new.name_any()),
+        replicas: new
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1),
+        saved: saved.cloned(),
+    })
+}
+
+/// The fact of a lease that is a node's lock.
+fn lock_fact(change: &Change<Lease>) -> Option<Fact> {
+    let lease = change.object();
+    let operation = lease
+        .annotations()
+        .get(names::ANNOTATION_OPERATION)?
+        .clone();
+    let name = lease.name_any();
+    Some(match change {
+        Change::Applied { .. } => Fact::Lock { name, operation },
+        Change::Deleted { .. } => Fact::LockGone(name),
+    })
 }
 
 fn attachment_fact(change: &Change<VolumeAttachment>) -> Fact {

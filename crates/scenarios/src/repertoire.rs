@@ -1,14 +1,14 @@
 //! The repertoire: every scenario of a folder, and the table of what came of them.
 //!
-//! Owns the order, how many play at a time and the table. Must not know the worlds: whoever plays
+//! Owns the order and the table. Must not know the worlds: whoever plays
 //! does. Called by `cargo xtask stories` and `cargo xtask swarm`.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 
+use crate::pairs::side_by_side;
 use crate::report::Report;
 use crate::scenario::{Scenario, ScenarioError};
 
@@ -51,31 +51,10 @@ pub fn play_all(
     at_a_time: usize,
     play: impl Fn(&Scenario) -> Result<(Report, Vec<String>), String> + Sync,
 ) -> Playbill {
-    let waiting = Mutex::new(scenarios.iter().enumerate());
-    let played = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let next = waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next();
-            let Some((place, scenario)) = next else { break };
-            let row = Row::new(scenario, play(scenario));
-            let mut played = played.lock().unwrap_or_else(PoisonError::into_inner);
-            played.push((place, row));
-        }
-    };
-    std::thread::scope(|threads| {
-        for _ in 1..at_a_time {
-            threads.spawn(work);
-        }
-        work();
+    let rows = side_by_side(scenarios, at_a_time, |scenario| {
+        Row::new(scenario, play(scenario))
     });
-    let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
-    played.sort_by_key(|(place, _)| *place);
-    Playbill {
-        rows: played.into_iter().map(|(_, row)| row).collect(),
-    }
+    Playbill { rows }
 }
 
 /// What came of each scenario.
@@ -95,9 +74,7 @@ impl Row {
     fn new(scenario: &Scenario, played: Result<(Report, Vec<String>), String>) -> Self {
         let (report, faults) = match played {
             Ok((report, others)) => {
-                let mut faults = report.unmet.clone();
-                let told = report.violations.iter();
-                faults.extend(told.map(|it| format!("{}: {}", it.invariant, it.text)));
+                let mut faults = report.complaints();
                 faults.extend(others);
                 (Some(report), faults)
             }

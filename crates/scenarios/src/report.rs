@@ -61,6 +61,8 @@ pub struct NodeCount {
     pub failed: usize,
     /// Set aside for later.
     pub parked: usize,
+    /// Machines that were made in place of others.
+    pub made: usize,
 }
 
 /// Pods by how often they had to move.
@@ -116,6 +118,13 @@ impl Report {
     pub fn is_as_expected(&self) -> bool {
         self.unmet.is_empty()
     }
+
+    /// Everything that is wrong, a sentence each.
+    pub fn complaints(&self) -> Vec<String> {
+        let broken = self.violations.iter();
+        let broken = broken.map(|one| format!("{}: {}", one.invariant, one.text));
+        broken.chain(self.unmet.iter().cloned()).collect()
+    }
 }
 
 impl fmt::Display for Report {
@@ -130,6 +139,7 @@ impl fmt::Display for Report {
             replaced,
             failed,
             parked,
+            made: _,
         } = self.nodes;
         writeln!(
             formatter,

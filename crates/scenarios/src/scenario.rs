@@ -140,6 +140,8 @@ pub struct Expectations {
     pub replaced: Option<usize>,
     /// How many tasks must have failed.
     pub failed: Option<usize>,
+    /// How many machines may have been made.
+    pub max_machines: Option<usize>,
     /// How often one pod may have been moved.
     pub max_moves: Option<usize>,
     /// How many evictions a budget may have refused.
@@ -156,6 +158,7 @@ impl Default for Expectations {
             rest: SignedDuration::from_mins(10),
             replaced: None,
             failed: None,
+            max_machines: None,
             max_moves: None,
             max_refused: None,
             conditions: BTreeMap::new(),

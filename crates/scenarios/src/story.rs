@@ -8,6 +8,7 @@ mod last_words;
 mod leftovers;
 mod operator_process;
 mod runs;
+mod troubles;
 
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use shipshape_api::conditions::ACCEPTED;
-use shipshape_api::gates::ReplacementMode;
 use shipshape_api::{NodePatchRun, TaskStep, names};
 use shipshape_engine::run::is_over;
 use shipshape_simulator::world::{World, WorldError};
@@ -29,9 +29,10 @@ use crate::report::{NodeCount, Outcome, Report};
 use crate::scenario::{Expectations, Scenario};
 use crate::stage::Stage;
 use crate::timeline::Timeline;
-use crate::witness::{Promises, Witness};
+use crate::witness::Witness;
 
 pub use operator_process::OperatorProcess;
+pub use troubles::Troubles;
 
 /// A story that could not be played.
 #[derive(Debug, Error)]
@@ -84,9 +85,18 @@ pub struct Played {
 /// Plays a scenario on an embedded cluster of its own. To be called on a runtime with paused time
 /// and one thread; then the same seed gives the same trace.
 pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> {
+    play_through(scenario, seed, &Troubles::none()).await
+}
+
+/// Plays a scenario whose operator meets these troubles, like `play`.
+async fn play_through(
+    scenario: &Scenario,
+    seed: u64,
+    troubles: &Troubles,
+) -> Result<Played, StoryError> {
     let world = World::start(scenario.world.spec(seed)).await?;
     let stage = Stage::embedded(&world);
-    let mut played = Box::pin(play_on(&stage, scenario)).await?;
+    let mut played = Box::pin(play_troubled(&stage, scenario, troubles)).await?;
     played.report.seed = seed;
     played.report.trace_hash = world.trace_hash();
     Ok(played)
@@ -94,20 +104,40 @@ pub async fn play(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> 
 
 /// Plays a scenario in virtual time, on a runtime of its own; not to be called from within one.
 pub fn play_alone(scenario: &Scenario, seed: u64) -> Result<Played, StoryError> {
+    play_alone_through(scenario, seed, &Troubles::none())
+}
+
+/// Plays a scenario whose operator meets these troubles, like `play_alone`.
+pub fn play_alone_through(
+    scenario: &Scenario,
+    seed: u64,
+    troubles: &Troubles,
+) -> Result<Played, StoryError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .map_err(StoryError::Runtime)?;
-    runtime.block_on(play(scenario, seed))
+    runtime.block_on(play_through(scenario, seed, troubles))
 }
 
 /// Plays a scenario on a stage that somebody else has set. Seed and hash are the caller's.
 pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, StoryError> {
+    play_troubled(stage, scenario, &Troubles::none()).await
+}
+
+/// Plays a scenario whose operator meets these troubles, like `play_on`.
+pub async fn play_troubled(
+    stage: &Stage,
+    scenario: &Scenario,
+    troubles: &Troubles,
+) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
-    let observer = Observer::start(stage.clone(), Witness::new(promises(scenario))).await;
-    let mut operator_process = OperatorProcess::new(stage, &scenario.settings);
+    let observer = Observer::start(stage.clone(), Witness::new(stage.lag.is_zero())).await;
+    let mut operator_process = OperatorProcess::troubled(stage, &scenario.settings, troubles);
     operator_process.start();
+    let _rival = troubles.start_rival(stage, &scenario.settings);
+    let _end = troubles.end_later();
     let (start, began) = (stage.clock.now(), wall_clock());
     let machines = stage.cloud.machines().len();
     for (index, intent) in scenario.intents.iter().enumerate() {
@@ -131,12 +161,13 @@ pub async fn play_on(stage: &Stage, scenario: &Scenario) -> Result<Played, Story
         outside: began.elapsed().as_secs_f64(),
     };
     if has_ended {
+        troubles.end().await;
         last_words::hear(stage, &observer).await;
         observer.with_witness(|witness| witness.begin_rest(stage.clock.now()));
         let rest = Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
-        for (invariant, text) in leftovers::find(stage, machines).await? {
+        for (invariant, text) in leftovers::find(stage, &observer, machines).await? {
             let now = stage.clock.now();
             observer.with_witness(|witness| witness.found(invariant, now, text));
         }
@@ -221,24 +252,6 @@ fn refused(what: &str, source: kube::Error) -> StoryError {
     }
 }
 
-/// The most nodes that all runs together may take out of service at once.
-fn promises(scenario: &Scenario) -> Promises {
-    let (mut important, mut others) = (0_i32, 0_i32);
-    let mut terminate_first = false;
-    for run in runs::asked_for(scenario) {
-        terminate_first |= run
-            .spec
-            .replacement
-            .is_some_and(|mode| mode != ReplacementMode::Surge);
-        important = important.max(run.spec.batch_size_important());
-        others = others.max(run.spec.batch_size_non_important());
-    }
-    Promises {
-        disrupted_max: usize::try_from(important.saturating_add(others)).unwrap_or_default(),
-        terminate_first,
-    }
-}
-
 /// Whether a run will not move any more: it is over and free to go, or was not accepted.
 pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
     let Some(status) = &run.status else {
@@ -272,6 +285,7 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         replaced: step(TaskStep::Done),
         failed: step(TaskStep::Failed),
         parked: step(TaskStep::Parked),
+        made: observer.with_witness(|witness| witness.machines_made()),
     };
     let mut report = observer.with_witness(|witness| Report {
         scenario: scenario.name.clone(),
@@ -336,6 +350,7 @@ fn unmet(expect: &Expectations, report: &Report) -> Vec<String> {
             unmet.push(format!("{what} is {is}, expected at most {most}"));
         }
     };
+    limit("maxMachines", expect.max_machines, report.nodes.made);
     limit("maxMoves", expect.max_moves, report.pods.max_moves);
     limit("maxRefused", expect.max_refused, report.evictions.refused);
     unmet

@@ -1,107 +1,58 @@
 //! The witness: sees what happens from outside and checks the invariants after every event.
 //!
-//! Owns the checks and the counts of a report. Must not believe the operator's own status: it looks
-//! at nodes, pods, requests and cloud calls only. Fed with facts by a stage; a pure state machine, so
-//! that each check has a test that breaks it.
+//! Owns the checks and the counts of a report. Must not believe the operator's own status: it judges by
+//! nodes, pods, requests and cloud calls, and holds what a task claims against them. Fed with facts by
+//! a stage; a pure state machine, so that each check has a test that breaks it.
 
 mod checks;
+mod claims;
+mod fact;
+mod holds;
+mod limits;
 mod moves;
+mod plan;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use shipshape_api::names::LEADER_LEASE;
+use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
+pub use fact::{Call, Fact, Request};
+use holds::Deployed;
+use limits::{Limits, Vacancy};
 use moves::Moves;
-
-/// One thing that happened.
-#[derive(Clone, Debug)]
-pub enum Fact {
-    /// A node is there, or has changed.
-    Node(NodeView),
-    /// A node is gone, by name.
-    NodeGone(String),
-    /// A pod is there, or has changed.
-    Pod(PodView),
-    /// A pod is gone, by UID.
-    PodGone(String),
-    /// A volume is attached to a node.
-    Attached {
-        /// Name of the attachment.
-        name: String,
-        /// The node.
-        node: String,
-        /// The volume.
-        volume: String,
-    },
-    /// An attachment is gone, by name.
-    Detached(String),
-    /// The operator asked the API for something.
-    Request(Request),
-    /// The operator asked the cloud for something, and it took place.
-    Call(Call),
-}
-
-/// A request of the operator.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// The verb, as in an audit log.
-    pub verb: String,
-    /// The resource in plural.
-    pub resource: String,
-    /// The subresource, or the empty string.
-    pub subresource: String,
-    /// `namespace/name`.
-    pub object: String,
-    /// UID of the object, where the log has it.
-    pub uid: String,
-    /// The answer's code.
-    pub code: u16,
-    /// Whether it was a dry run.
-    pub dry_run: bool,
-}
-
-/// A cloud call that took place.
-#[derive(Clone, Debug)]
-pub enum Call {
-    /// A machine was created in place of another.
-    Created {
-        /// The new machine.
-        machine: String,
-        /// What its kubelet will register as provider id.
-        provider_id: String,
-        /// The machine it replaces.
-        replaces: String,
-    },
-    /// A machine's end was asked for.
-    Deleted {
-        /// The machine.
-        machine: String,
-        /// What its kubelet registered as provider id.
-        provider_id: String,
-    },
-}
-
-/// What was promised: the limits that the checks compare with.
-#[derive(Clone, Debug, Default)]
-pub struct Promises {
-    /// Most nodes that may be out of service at once.
-    pub disrupted_max: usize,
-    /// Whether old machines may go before their replacements come.
-    pub terminate_first: bool,
-}
 
 /// The witness.
 #[derive(Debug, Default)]
 pub struct Witness {
-    promises: Promises,
+    /// Whether facts of different kinds come in the order in which they took place.
+    is_exact: bool,
+    runs: BTreeMap<String, Arc<NodePatchRun>>,
+    tasks: BTreeMap<String, Arc<NodePatchTask>>,
+    /// UIDs of nodes that a task is or was about.
+    planned: BTreeSet<String>,
+    /// Since when a run has been paused or called off, and since when called off.
+    paused: BTreeMap<String, Timestamp>,
+    called_off: BTreeMap<String, Timestamp>,
+    /// What the runs promise now, and what was promised to work that is still under way.
+    limits: Limits,
+    granted: Limits,
     /// Volumes by node, with the name of each attachment.
     attached: BTreeMap<String, (String, String)>,
     nodes: BTreeMap<String, NodeView>,
+    /// Every node as it was last seen, by UID.
+    known: BTreeMap<String, NodeView>,
+    /// Labels that new nodes came with, by UID.
+    born: BTreeMap<String, BTreeMap<String, String>>,
+    /// Provider ids of nodes that were ready once.
+    was_ready: BTreeSet<String>,
     pods: BTreeMap<String, PodView>,
     /// Nodes that others had cordoned.
     foreign_cordons: BTreeSet<String>,
@@ -109,6 +60,19 @@ pub struct Witness {
     foreign_uncordons: BTreeSet<String>,
     /// New machine and its provider id, by the machine it replaces.
     replacements: BTreeMap<String, Vec<(String, String)>>,
+    /// Every machine that was ever made in place of another, and their provider ids.
+    made: BTreeSet<String>,
+    made_ids: BTreeSet<String>,
+    /// The machine that each token made.
+    tokens: BTreeMap<String, String>,
+    /// Machines whose end the operator asked for.
+    deleted: BTreeSet<String>,
+    /// Those that went before their replacement came, until it does.
+    vacant: BTreeMap<String, Vacancy>,
+    /// How many machines died by themselves.
+    killed: usize,
+    deployments: BTreeMap<String, Deployed>,
+    lock_of: BTreeMap<String, String>,
     /// From when on nothing is left to do.
     at_rest_since: Option<Timestamp>,
     moves: Moves,
@@ -118,10 +82,10 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// A witness that has seen nothing.
-    pub fn new(promises: Promises) -> Self {
+    /// A witness that has seen nothing. It is exact where watches of different kinds keep their order.
+    pub fn new(is_exact: bool) -> Self {
         Self {
-            promises,
+            is_exact,
             ..Self::default()
         }
     }
@@ -136,14 +100,20 @@ impl Witness {
         self.foreign_uncordons.insert(node.to_owned());
     }
 
+    /// A machine has died that nobody asked to: its group will make another.
+    pub fn expect_killed(&mut self) {
+        self.killed += 1;
+    }
+
+    /// How many machines have died that nobody asked to.
+    pub fn machines_killed(&self) -> usize {
+        self.killed
+    }
+
     /// Takes a fact in and checks what it could have broken.
     pub fn see(&mut self, at: Timestamp, fact: Fact) {
         match fact {
-            Fact::Node(node) => {
-                self.check_foreign_cordon(at, &node);
-                self.nodes.insert(node.name.clone(), node);
-                self.check_disruption(at);
-            }
+            Fact::Node(node) => self.take_node(at, node),
             Fact::NodeGone(name) => {
                 self.nodes.remove(&name);
                 self.foreign_cordons.remove(&name);
@@ -161,9 +131,61 @@ impl Witness {
             Fact::Detached(name) => {
                 self.attached.remove(&name);
             }
+            Fact::Run(run) => {
+                let uid = run.metadata.uid.clone().unwrap_or_default();
+                self.runs.insert(uid, run);
+                self.note_stops(at);
+                self.set_limits();
+            }
+            Fact::RunGone(uid) => {
+                self.runs.remove(&uid);
+                self.set_limits();
+            }
+            Fact::Task {
+                task,
+                old_machine_runs,
+            } => self.take_task(at, task, old_machine_runs),
+            Fact::TaskGone(uid) => {
+                self.tasks.remove(&uid);
+                self.forget_grants();
+            }
+            Fact::Lock { name, operation } => self.take_lock(at, name, operation),
+            // Who held it last stays known: the next holder is held against it.
+            Fact::LockGone(_) => {}
+            Fact::Deployment {
+                name,
+                replicas,
+                saved,
+            } => self.take_deployment(at, name, Deployed { replicas, saved }),
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),
         }
+    }
+
+    fn take_node(&mut self, at: Timestamp, node: NodeView) {
+        self.check_foreign_cordon(at, &node);
+        self.check_cordon(at, &node);
+        self.check_labels(at, &node);
+        if let Some(id) = node.provider_id.as_ref().filter(|_| node.ready) {
+            self.was_ready.insert(id.as_str().to_owned());
+        }
+        self.known.insert(node.uid.clone(), node.clone());
+        self.nodes.insert(node.name.clone(), node);
+        self.fill_vacancies();
+        self.check_disruption(at);
+    }
+
+    fn take_task(&mut self, at: Timestamp, task: Arc<NodePatchTask>, old_machine_runs: bool) {
+        let uid = task.metadata.uid.clone().unwrap_or_default();
+        let before = self.tasks.insert(uid, Arc::clone(&task));
+        self.planned.insert(task.spec.node_uid.clone());
+        if before.is_none() {
+            self.check_late_task(at, &task);
+        }
+        self.check_claims(at, before.as_deref(), &task, old_machine_runs);
+        self.check_transferred(at, &task);
+        self.fill_vacancies();
+        self.forget_grants();
     }
 
     fn take_request(&mut self, at: Timestamp, request: &Request) {
@@ -178,6 +200,8 @@ impl Witness {
             *self.requests.writes_by_kind.entry(kind).or_default() += 1;
             self.check_rest(at, request);
         }
+        self.check_secrets(at, request);
+        self.check_stranger(at, request);
         if request.resource != "pods" {
             return;
         }
@@ -198,7 +222,12 @@ impl Witness {
                 machine,
                 provider_id,
                 replaces,
+                token,
             } => {
+                self.check_token(at, &token, &machine);
+                self.check_late_machine(at, &replaces);
+                self.made.insert(machine.clone());
+                self.made_ids.insert(provider_id.clone());
                 let made = self.replacements.entry(replaces.clone()).or_default();
                 if !made.iter().any(|(known, _)| *known == machine) {
                     made.push((machine, provider_id));
@@ -209,12 +238,35 @@ impl Witness {
                 machine,
                 provider_id,
             } => {
+                // The end of a machine that is on its way out changes nothing.
+                if self.deleted.contains(&machine) {
+                    return;
+                }
                 self.check_removal(at, &machine, &provider_id);
+                self.note_vacancy(&machine, provider_id);
+                self.deleted.insert(machine.clone());
                 for made in self.replacements.values_mut() {
                     made.retain(|(known, _)| *known != machine);
                 }
+                self.check_disruption(at);
             }
         }
+    }
+
+    /// An old machine goes before its replacement is ready.
+    fn note_vacancy(&mut self, machine: &str, provider_id: String) {
+        let is_new = self.made.contains(machine) || self.has_ready_replacement(machine);
+        let node = self.known.values().find(|node| {
+            node.provider_id.as_ref().map(ProviderId::as_str) == Some(provider_id.as_str())
+        });
+        let Some(node) = node.filter(|_| !is_new) else {
+            return;
+        };
+        let vacancy = Vacancy {
+            node: node.name.clone(),
+            zone: node.zone.clone(),
+        };
+        self.vacant.insert(machine.to_owned(), vacancy);
     }
 
     /// From now on nothing is left to do.
@@ -225,6 +277,7 @@ impl Witness {
     /// Checks what must hold once everything has come to rest.
     pub fn rest(&mut self, at: Timestamp) {
         self.check_no_cordon_left(at);
+        self.check_nothing_held(at);
     }
 
     /// Takes in what somebody else has found to be broken.
@@ -245,6 +298,11 @@ impl Witness {
             .filter(|pod| !checks::is_daemon(pod))
             .count();
         self.moves.count(total)
+    }
+
+    /// How many machines were ever made in place of others.
+    pub fn machines_made(&self) -> usize {
+        self.made.len()
     }
 
     /// Eviction calls.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shipshape_scenarios::crash;
 use shipshape_scenarios::swarm::Seeds;
 
 use crate::connect::ClusterOptions;
@@ -85,8 +86,9 @@ pub(crate) struct DemoOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulateOptions {
-    /// The scenario file; docs/scenarios.md documents the format.
-    #[arg(value_name = "SCENARIO.yaml", required_unless_present = "from_cluster")]
+    /// The scenario file; docs/scenarios.md documents the format. Without one the story is drawn from
+    /// its seed: world, run, events and faults.
+    #[arg(value_name = "SCENARIO.yaml")]
     pub(crate) scenario: Option<PathBuf>,
     /// Plays a run on a copy of a live cluster, of which it only reads.
     #[arg(long, conflicts_with = "scenario")]
@@ -102,11 +104,20 @@ pub(crate) struct SimulateOptions {
     /// A range of seeds, from A up to but without B; each is played once.
     #[arg(long, value_name = "A..B")]
     pub(crate) seeds: Option<Seeds>,
+    /// Make one thing go wrong: an effect of the operator and a moment, as in
+    /// 'patch nodes#3:before', or "all" of them, one play each.
+    #[arg(long, value_name = "EFFECT#NUMBER:MOMENT", requires = "scenario", conflicts_with_all = ["seeds", "seed", "timeline"])]
+    pub(crate) crash: Option<crash::Choice>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
     /// Draws one row a node and one colour a step into this file.
-    #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
+    #[arg(
+        long,
+        value_name = "FILE.svg",
+        requires = "scenario",
+        conflicts_with = "seeds"
+    )]
     pub(crate) timeline: Option<PathBuf>,
 }
 

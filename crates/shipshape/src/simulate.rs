@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use shipshape_scenarios::crash::{self, CrashPlans};
+use shipshape_scenarios::drawn::{self, DrawnSwarm};
 use shipshape_scenarios::story::Played;
 use shipshape_scenarios::timeline::Timeline;
 use shipshape_scenarios::{Report, Scenario, play_alone};
@@ -18,8 +20,13 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if options.from_cluster {
         return crate::rehearse::run(options);
     }
-    let scenario = options.scenario.as_deref().unwrap_or(Path::new(""));
-    let scenario = Scenario::load(scenario)?;
+    let Some(file) = &options.scenario else {
+        return drawn_stories(options);
+    };
+    let scenario = Scenario::load(file)?;
+    if let Some(choice) = &options.crash {
+        return crash_plans(options, file, &scenario, choice);
+    }
     let mut is_as_expected = true;
     for seed in seeds(options) {
         let Played { report, timeline } = play_alone(&scenario, seed)?;
@@ -59,6 +66,41 @@ pub(crate) fn code(is_as_expected: bool) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// Stories drawn from seeds: the report of one, or the figure of many.
+fn drawn_stories(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
+    if let Some(seeds) = options.seeds {
+        let swarm = DrawnSwarm::play(seeds.from..seeds.to);
+        say(&format!("{swarm}\n"))?;
+        return Ok(code(swarm.is_clean()));
+    }
+    let story = drawn::draw(options.seed)?;
+    let report = drawn::play(&story, options.seed)?;
+    tell(options.output, &report)?;
+    Ok(code(report.is_as_expected()))
+}
+
+/// One play for each point, or the report of one.
+fn crash_plans(
+    options: &SimulateOptions,
+    file: &Path,
+    scenario: &Scenario,
+    choice: &crash::Choice,
+) -> anyhow::Result<ExitCode> {
+    match choice {
+        crash::Choice::All => {
+            let file = file.display().to_string();
+            let plans = CrashPlans::play(&file, scenario, &crash::points(scenario)?)?;
+            say(&format!("{plans}\n"))?;
+            Ok(code(plans.is_clean()))
+        }
+        crash::Choice::One(point) => {
+            let report = crash::play(scenario, point)?;
+            tell(options.output, &report)?;
+            Ok(code(report.is_as_expected()))
+        }
     }
 }
 

@@ -2,11 +2,15 @@
 //!
 //! Owns a tower layer that holds requests against a plan of rules. Must not know what the requests
 //! mean beyond method and path. Put it under one client (`ApiServer::client_through`, or
-//! `kube::client::ClientBuilder::with_layer` on a real control plane) and only that client suffers.
+//! `Faults::client` for any other) and only that client suffers; `FaultyCloud` does the same for calls
+//! of a cloud.
 
+mod cloud;
+mod effect;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -21,6 +25,7 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
+pub use cloud::FaultyCloud;
 pub use plan::{Fault, Plan, Rule};
 
 use crate::seed::Seed;
@@ -52,6 +57,47 @@ struct State {
     /// The last answer to each list, for lists that come from a stale cache.
     lists: BTreeMap<String, Bytes>,
     crashes: Vec<mpsc::UnboundedSender<Strike>>,
+    /// Every effect that was asked for, in order.
+    effects: Vec<String>,
+    /// Whether the client has crashed: nothing that it still asks for arrives.
+    dead: bool,
+    /// Whether all faults are over.
+    over: bool,
+}
+
+/// What is asked for, as rules see it.
+struct Asked {
+    /// `None` for a cloud call.
+    method: Option<Method>,
+    path: String,
+    effect: Option<String>,
+}
+
+impl Asked {
+    fn request(request: &Request<Body>) -> Self {
+        let uri = request.uri();
+        let path = uri.path_and_query().map(ToString::to_string);
+        Self {
+            effect: effect::of_request(request.method(), uri, request.headers()),
+            method: Some(request.method().clone()),
+            path: path.unwrap_or_default(),
+        }
+    }
+
+    fn call(call: &str, effect: Option<String>) -> Self {
+        Self {
+            method: None,
+            path: format!("cloud {call}"),
+            effect,
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.method {
+            Some(method) => format!("{method} {}", self.path),
+            None => self.path.clone(),
+        }
+    }
 }
 
 impl Faults {
@@ -66,12 +112,24 @@ impl Faults {
                 strikes: Vec::new(),
                 lists: BTreeMap::new(),
                 crashes: Vec::new(),
+                effects: Vec::new(),
+                dead: false,
+                over: false,
             })),
         }
     }
 
     fn with<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         step(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same way to the API, with these faults on it.
+    pub fn client(&self, way: kube::Client) -> kube::Client {
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let way = way.clone();
+            async move { way.send(request).await }
+        });
+        kube::Client::new(self.layer(send), "default")
     }
 
     /// Every fault so far.
@@ -87,12 +145,31 @@ impl Faults {
         receiver
     }
 
-    /// The fault that a request meets, if any.
-    fn draw(&self, method: &Method, path: &str) -> Option<Fault> {
+    /// Every effect that was asked for so far, in order, whether it took place or not.
+    pub fn effects(&self) -> Vec<String> {
+        self.with(|state| state.effects.clone())
+    }
+
+    /// A new client takes the place of the one that crashed.
+    pub fn revive(&self) {
+        self.with(|state| state.dead = false);
+    }
+
+    /// No request meets a fault from now on.
+    pub fn cease(&self) {
+        self.with(|state| state.over = true);
+    }
+
+    /// The fault that a request meets, if any. A client that has crashed never gets an answer.
+    async fn meet(&self, asked: Asked) -> Option<Fault> {
+        if self.with(|state| state.dead) {
+            return std::future::pending().await;
+        }
         self.with(|state| {
-            let fault = state.draw(method, path)?;
+            state.effects.extend(asked.effect.clone());
+            let fault = state.draw(&asked)?;
             state.strikes.push(Strike {
-                request: format!("{method} {path}"),
+                request: asked.name(),
                 fault: fault.clone(),
             });
             Some(fault)
@@ -105,6 +182,7 @@ impl Faults {
             fault: fault.clone(),
         };
         self.with(|state| {
+            state.dead = true;
             state
                 .crashes
                 .retain(|listener| listener.send(strike.clone()).is_ok());
@@ -113,9 +191,12 @@ impl Faults {
 }
 
 impl State {
-    fn draw(&mut self, method: &Method, path: &str) -> Option<Fault> {
+    fn draw(&mut self, asked: &Asked) -> Option<Fault> {
+        if self.over {
+            return None;
+        }
         for (index, rule) in self.plan.rules.iter().enumerate() {
-            if !rule.matches(method, path) {
+            if !rule.matches(asked) {
                 continue;
             }
             let matched = self.matched.entry(index).or_default();
@@ -182,14 +263,9 @@ where
     B::Error: Into<BoxError>,
 {
     async fn answer(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
-        let path = request
-            .uri()
-            .path_and_query()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        let name = format!("{} {path}", request.method());
-        let fault = self.faults.draw(request.method(), &path);
-        let Some(fault) = fault else {
+        let asked = Asked::request(&request);
+        let (path, name) = (asked.path.clone(), asked.name());
+        let Some(fault) = self.faults.meet(asked).await else {
             return self.pass(request, &path).await;
         };
         match &fault {
@@ -215,12 +291,22 @@ where
                 Some(known) => json_answer(StatusCode::OK, known),
                 None => self.pass(request, &path).await,
             },
+            Fault::EmptyList => emptied(self.pass(request, &path).await?).await,
+            Fault::LagWatch(lag) => {
+                let response = self.pass(request, &path).await?;
+                Ok(response.map(|body| watching::lagging(body, *lag)))
+            }
+            Fault::BreakWatch(after) => {
+                let response = self.pass(request, &path).await?;
+                Ok(response.map(|body| watching::breaking(body, *after)))
+            }
             Fault::CrashBefore => {
                 self.faults.crash(&name, &fault);
                 std::future::pending().await
             }
             Fault::CrashAfter => {
-                self.pass(request, &path).await?;
+                // What the server answers, nobody will ever know.
+                drop(self.pass(request, &path).await);
                 self.faults.crash(&name, &fault);
                 std::future::pending().await
             }
@@ -244,6 +330,17 @@ where
             Ok(Response::from_parts(head, whole(bytes)))
         })
     }
+}
+
+/// A list without what is in it.
+async fn emptied(response: Response<AnswerBody>) -> Result<Response<AnswerBody>, BoxError> {
+    let (head, body) = response.into_parts();
+    let mut list: serde_json::Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+    if let Some(items) = list.get_mut("items") {
+        *items = serde_json::json!([]);
+    }
+    let bytes = Bytes::from(serde_json::to_vec(&list)?);
+    Ok(Response::from_parts(head, whole(bytes)))
 }
 
 /// Lists of one path are the same list, whatever version they ask for.

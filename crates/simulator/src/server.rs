@@ -42,7 +42,8 @@ pub use log::LogEntry;
 pub use request::Verb;
 pub use service::{AnswerBody, ApiService};
 
-use request::RequestInfo;
+pub(crate) use request::{RequestInfo, Target};
+
 use state::{Answer, State};
 
 /// A handle on the API; clones share one cluster.

@@ -16,6 +16,7 @@ use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
 use crate::observer::Observer;
 use crate::scenario::{Action, Scenario};
 use crate::stage::{OPERATOR, Stage};
+use crate::witness::Witness;
 
 /// Plays all events in the order of their times, then waits until no run moves any more.
 pub(super) async fn play(
@@ -91,10 +92,12 @@ impl Scene<'_> {
         });
         let api: Api<Node> = Api::all(self.stage.client("somebody"));
         let patch = Patch::Merge(json!({ "spec": { "unschedulable": unschedulable } }));
-        api.patch(&name, &PatchParams::default(), &patch)
-            .await
-            .map_err(|source| refused(&format!("Node {name}"), source))?;
-        Ok(())
+        match api.patch(&name, &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(()),
+            // Somebody comes too late: it has been replaced already.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(source) => Err(refused(&format!("Node {name}"), source)),
+        }
     }
 
     async fn kill(&self, node: Option<&std::sync::Arc<Node>>) {
@@ -102,6 +105,7 @@ impl Scene<'_> {
         let Some(id) = id else { return };
         let cloud = self.stage.cloud.handle("somebody");
         if let Ok(machine) = cloud.resolve(&ProviderId(id)).await {
+            self.observer.with_witness(Witness::expect_killed);
             self.stage.cloud.kill_machine(&machine.id);
         }
     }

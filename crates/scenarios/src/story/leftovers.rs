@@ -3,24 +3,31 @@
 //! Owns the last look at the world, from outside: at the objects and at the cloud, not at any status.
 //! Called once, after the rest, when the story has ended.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use shipshape_api::{PendingNode, names};
 use shipshape_engine::machine::{Machine, MachineState};
+use shipshape_engine::view::NodeView;
 
 use super::{StoryError, refused};
+use crate::observer::Observer;
 use crate::stage::Stage;
 
 /// One thing that was left behind: the invariant that forbids it, and a sentence.
 pub(super) type Leftover = (&'static str, String);
 
 /// Looks for everything that should have been put back. `machines` is how many there were at first.
-pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>, StoryError> {
+pub(super) async fn find(
+    stage: &Stage,
+    observer: &Observer,
+    machines: usize,
+) -> Result<Vec<Leftover>, StoryError> {
     let client = stage.client("story");
-    let mut found = Vec::new();
+    let mut found = open_tasks(observer);
     let leases: Api<Lease> = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
     let leases = leases
         .list(&ListParams::default())
@@ -56,7 +63,10 @@ pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>
         .list(&ListParams::default())
         .await
         .map_err(|source| refused("the list of nodes", source))?;
+    let mut ready = BTreeSet::new();
     for node in nodes {
+        let view = NodeView::of(&node);
+        ready.extend(view.provider_id.filter(|_| view.ready).map(|id| id.0));
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
         let mut taints = taints.into_iter().flatten();
         if taints.any(|taint| taint.key == names::TAINT_OUTDATED) {
@@ -64,24 +74,40 @@ pub(super) async fn find(stage: &Stage, machines: usize) -> Result<Vec<Leftover>
             found.push(("I11", text));
         }
     }
-    found.extend(held(stage).await?);
-    found.extend(of_cloud(&stage.cloud.machines(), machines));
+    let killed = observer.with_witness(|witness| witness.machines_killed());
+    found.extend(of_cloud(&stage.cloud.machines(), machines + killed));
+    found.extend(orphans(&stage.cloud.machines(), &ready));
     Ok(found)
 }
 
-/// Deployments that are still held at zero.
-async fn held(stage: &Stage) -> Result<Vec<Leftover>, StoryError> {
-    let api: Api<Deployment> = Api::all(stage.client("story"));
-    let all = api
-        .list(&ListParams::default())
-        .await
-        .map_err(|source| refused("the list of Deployments", source))?;
-    let held = all
-        .into_iter()
-        .filter(|one| one.annotations().contains_key(names::ANNOTATION_HELD_BY));
-    Ok(held
-        .map(|one| ("I9", format!("Deployment {} is still held", one.name_any())))
-        .collect())
+/// Tasks that are neither over nor set aside with a reason.
+fn open_tasks(observer: &Observer) -> Vec<Leftover> {
+    let tasks = observer.tasks.list();
+    let open = tasks.iter().filter(|task| {
+        let status = task.status.as_ref();
+        !status.is_some_and(|status| status.step_name().is_final() || status.parked.is_some())
+    });
+    open.map(|task| ("I5", format!("task {} is left under way", task.name_any())))
+        .collect()
+}
+
+/// Machines of ours that are no ready node and that nobody will take away.
+fn orphans(all: &[Machine], ready: &BTreeSet<String>) -> Vec<Leftover> {
+    let ours = all.iter().filter(|machine| {
+        machine.tags.contains_key(names::TAG_TASK)
+            && !matches!(
+                machine.state,
+                MachineState::Terminating | MachineState::Terminated
+            )
+    });
+    ours.filter(|machine| !ready.contains(&machine.provider_id.0))
+        .map(|machine| {
+            (
+                "I4",
+                format!("machine {} is ours and no ready node", machine.id),
+            )
+        })
+        .collect()
 }
 
 fn of_cloud(all: &[Machine], at_first: usize) -> Vec<Leftover> {

@@ -1,8 +1,11 @@
-//! The invariants, one function each, named by the number that the design gives them.
+//! The invariants about machines and pods, one function each, named by the number that the design gives
+//! them.
 //!
 //! Each is called after the only kinds of event that could break it.
 
 use jiff::Timestamp;
+use shipshape_api::OnDeadline;
+use shipshape_engine::admit;
 use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
 
@@ -17,69 +20,104 @@ pub(super) fn is_daemon(pod: &PodView) -> bool {
 }
 
 impl Witness {
-    /// I1: no more nodes out of service by us than was promised.
-    pub(super) fn check_disruption(&mut self, at: Timestamp) {
-        let out: Vec<&str> = self
-            .nodes
-            .values()
-            .filter(|node| node.unschedulable && !self.foreign_cordons.contains(&node.name))
-            .filter(|node| !self.is_surplus(node))
-            .map(|node| node.name.as_str())
-            .collect();
-        if out.len() > self.promises.disrupted_max {
-            let text = format!(
-                "{} nodes out of service, {} allowed: {}",
-                out.len(),
-                self.promises.disrupted_max,
-                out.join(", ")
-            );
-            self.violated("I1", at, text);
-        }
-    }
-
     /// Whether a node is a replacement whose predecessor is still there: it may be put back without
     /// anybody missing it.
-    fn is_surplus(&self, node: &NodeView) -> bool {
+    pub(super) fn is_surplus(&self, node: &NodeView) -> bool {
         let id = node.provider_id.as_ref().map(ProviderId::as_str);
-        self.replacements
-            .values()
-            .flatten()
-            .any(|(_, made)| Some(made.as_str()) == id)
+        self.surplus().any(|(_, made)| Some(made) == id)
     }
 
-    /// I2: the old machine goes only after its replacement is a ready node, and any machine only once
-    /// its node is empty.
+    /// Machine and provider id of every replacement whose predecessor was not deleted.
+    fn surplus(&self) -> impl Iterator<Item = (&str, &str)> {
+        let waiting = self.replacements.iter();
+        let waiting = waiting.filter(|(replaced, _)| !self.deleted.contains(*replaced));
+        let made = waiting.flat_map(|(_, made)| made);
+        made.map(|(machine, id)| (machine.as_str(), id.as_str()))
+    }
+
+    pub(super) fn has_ready_replacement(&self, machine: &str) -> bool {
+        let made = self.replacements.get(machine).into_iter().flatten();
+        let mut nodes = made.filter_map(|(_, id)| self.node_of(id));
+        nodes.any(|node| node.ready)
+    }
+
+    /// I2: the old machine goes only after its replacement is a ready node with its daemons, and any
+    /// machine only once its node is empty.
     pub(super) fn check_removal(&mut self, at: Timestamp, machine: &str, provider_id: &str) {
-        let is_replacement = self
-            .replacements
-            .values()
-            .flatten()
-            .any(|(made, _)| made == machine);
-        let replacements = self.replacements.get(machine).cloned().unwrap_or_default();
-        let is_replaced = replacements
-            .iter()
-            .any(|(_, id)| self.node_of(id).is_some_and(|node| node.ready));
-        if !is_replaced && !is_replacement && !self.promises.terminate_first {
+        let is_surplus = self.surplus().any(|(made, _)| made == machine);
+        if !self.has_ready_replacement(machine) && !is_surplus && !self.granted.terminate_first {
             let text = format!("machine {machine} was deleted without a ready replacement");
             self.violated("I2", at, text);
         }
-        let Some(node) = self.node_of(provider_id).map(|node| node.name.clone()) else {
+        let Some(node) = self.node_of(provider_id).cloned() else {
             return;
         };
-        let left = self
-            .pods
-            .values()
-            .find(|pod| pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished);
-        if let Some(pod) = left {
-            let text = format!(
-                "machine {machine} was deleted under pod {}/{}",
-                pod.namespace, pod.name
-            );
-            self.violated("I2", at, text);
+        self.check_daemons(at, machine, &node);
+        if !self.is_forced(&node) {
+            self.check_empty(at, machine, &node.name);
         }
-        let attached = self.attached.values().find(|(on, _)| *on == node);
+        let attached = self.attached.values().find(|(on, _)| *on == node.name);
         if let Some((_, volume)) = attached {
             let text = format!("machine {machine} was deleted with volume {volume} attached");
+            self.violated("I2", at, text);
+        }
+    }
+
+    fn check_empty(&mut self, at: Timestamp, machine: &str, node: &str) {
+        if let Some(pod) = self.pod_left(node) {
+            let text = format!("machine {machine} was deleted under pod {pod}");
+            self.violated("I2", at, text);
+        }
+    }
+
+    /// A pod that must leave before its node goes, as `namespace/name`.
+    pub(super) fn pod_left(&self, node: &str) -> Option<String> {
+        let mut pods = self.pods.values();
+        let left =
+            pods.find(|pod| pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished)?;
+        Some(format!("{}/{}", left.namespace, left.name))
+    }
+
+    /// Whether the run lets the machine go with its pods past the drain's deadline.
+    fn is_forced(&self, node: &NodeView) -> bool {
+        let mut tasks = self.tasks.values();
+        tasks.any(|task| {
+            let options = task.spec.drain.as_ref();
+            task.spec.node_uid == node.uid
+                && options.is_some_and(|options| options.on_deadline() == OnDeadline::Force)
+        })
+    }
+
+    /// Each required daemon has a ready pod on the replacement.
+    fn check_daemons(&mut self, at: Timestamp, machine: &str, node: &NodeView) {
+        let made = self.replacements.get(machine).into_iter().flatten();
+        let new: Vec<String> = made
+            .filter_map(|(_, id)| self.node_of(id))
+            .map(|node| node.name.clone())
+            .collect();
+        let Some(new) = new.first() else { return };
+        let tasks = self.tasks.values();
+        let wanted = tasks
+            .filter(|task| task.spec.node_uid == node.uid)
+            .flat_map(|task| &task.spec.required_node_daemon_pod_selectors);
+        let ready: Vec<PodView> = self
+            .pods
+            .values()
+            .filter(|pod| pod.node == *new && pod.ready)
+            .cloned()
+            .collect();
+        let missing = wanted
+            .filter(|one| {
+                !matches!(
+                    admit::is_important(std::slice::from_ref(one), &ready),
+                    Ok(true)
+                )
+            })
+            .count();
+        if missing > 0 {
+            let text = format!(
+                "machine {machine} was deleted while {missing} required daemon(s) of node {new} were not ready"
+            );
             self.violated("I2", at, text);
         }
     }
@@ -93,6 +131,18 @@ impl Witness {
                 at,
                 format!("{made} machines were made to replace {replaces}"),
             );
+        }
+    }
+
+    /// I12: one intent, one machine: a token never makes a second one.
+    pub(super) fn check_token(&mut self, at: Timestamp, token: &str, machine: &str) {
+        let first = self
+            .tokens
+            .entry(token.to_owned())
+            .or_insert_with(|| machine.to_owned());
+        if first != machine {
+            let text = format!("token {token} made machine {first} and then {machine}");
+            self.violated("I12", at, text);
         }
     }
 
@@ -117,6 +167,14 @@ impl Witness {
                 request.verb, request.resource, request.object
             );
             self.violated("I13", at, text);
+        }
+    }
+
+    /// I25: what is never read cannot be told: the operator has no business with secrets.
+    pub(super) fn check_secrets(&mut self, at: Timestamp, request: &Request) {
+        if request.resource == "secrets" {
+            let text = format!("{} secrets {}", request.verb, request.object);
+            self.violated("I25", at, text);
         }
     }
 
@@ -151,7 +209,7 @@ impl Witness {
         }
     }
 
-    fn node_of(&self, provider_id: &str) -> Option<&NodeView> {
+    pub(super) fn node_of(&self, provider_id: &str) -> Option<&NodeView> {
         self.nodes.values().find(|node| {
             node.provider_id
                 .as_ref()

@@ -1,10 +1,15 @@
 //! Each check is broken once, and not broken by what is right.
 
+mod holds;
+mod plan;
+mod work;
+
 use super::*;
 
 fn node(name: &str) -> NodeView {
     NodeView {
         name: name.to_owned(),
+        uid: name.to_owned(),
         provider_id: Some(name.into()),
         ready: true,
         ..NodeView::default()
@@ -38,6 +43,7 @@ fn created(machine: &str, replaces: &str) -> Fact {
         machine: machine.to_owned(),
         provider_id: machine.to_owned(),
         replaces: replaces.to_owned(),
+        token: machine.to_owned(),
     })
 }
 
@@ -48,26 +54,79 @@ fn deleted(machine: &str) -> Fact {
     })
 }
 
-fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
-    let mut witness = Witness::new(Promises {
-        disrupted_max: 1,
-        terminate_first: false,
+/// A run with this spec besides its provider, by UID.
+fn run(uid: &str, spec: serde_json::Value) -> Fact {
+    let mut manifest = serde_json::json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchRun",
+        "metadata": { "name": uid, "namespace": "default", "uid": uid },
+        "spec": spec,
     });
-    for fact in facts {
-        witness.see(Timestamp::UNIX_EPOCH, fact);
+    manifest["spec"]["provider"] = serde_json::json!({ "type": "embedded" });
+    Fact::Run(Arc::new(serde_json::from_value(manifest).unwrap()))
+}
+
+/// A task of run `run` for a node, whose UID is its name; the task's UID is `task-NODE`.
+fn task(node: &str, spec: serde_json::Value, status: serde_json::Value) -> Fact {
+    let mut manifest = serde_json::json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchTask",
+        "metadata": { "name": node, "namespace": "default", "uid": format!("task-{node}") },
+        "spec": { "runName": "run", "runUID": "run", "nodeName": node, "nodeUID": node },
+        "status": status,
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        manifest["spec"][key] = value.clone();
     }
-    witness.rest(Timestamp::UNIX_EPOCH);
+    Fact::Task {
+        task: Arc::new(serde_json::from_value(manifest).unwrap()),
+        old_machine_runs: node == "running",
+    }
+}
+
+fn plain_task(node: &str) -> Fact {
+    task(node, serde_json::json!({}), serde_json::json!({}))
+}
+
+/// Cordoned by the task of that node.
+fn cordoned(name: &str) -> NodeView {
+    NodeView {
+        unschedulable: true,
+        cordoned_by: Some(format!("task-{name}")),
+        ..node(name)
+    }
+}
+
+fn seconds(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn names(witness: &Witness) -> Vec<&'static str> {
+    let all = witness.violations().iter();
+    all.map(|violation| violation.invariant).collect()
+}
+
+/// A witness of one run that allows one node at a time.
+fn witness() -> Witness {
+    let mut witness = Witness::new(true);
+    let spec = serde_json::json!({ "batchSizeNonImportant": 1 });
+    witness.see(Timestamp::UNIX_EPOCH, run("run", spec));
     witness
-        .violations()
-        .iter()
-        .map(|violation| violation.invariant)
-        .collect()
+}
+
+/// What these facts break, one a second, at rest at the end.
+fn broken(facts: Vec<Fact>) -> Vec<&'static str> {
+    let mut witness = witness();
+    for (at, fact) in (0..).zip(facts) {
+        witness.see(seconds(at), fact);
+    }
+    witness.rest(seconds(1_000));
+    names(&witness)
 }
 
 #[test]
 fn a_proper_replacement_breaks_nothing() {
     let facts = vec![
         Fact::Node(node("old")),
+        plain_task("old"),
         Fact::Pod(pod("p", "old")),
         created("new", "old"),
         Fact::Node(node("new")),
@@ -168,10 +227,7 @@ fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() 
         ..node("a")
     };
     for (theirs, expected) in [(false, vec!["I11"]), (true, Vec::new())] {
-        let mut witness = Witness::new(Promises {
-            disrupted_max: 1,
-            terminate_first: false,
-        });
+        let mut witness = witness();
         witness.expect_foreign_cordon("a");
         witness.see(Timestamp::UNIX_EPOCH, Fact::Node(cordoned.clone()));
         if theirs {
@@ -206,10 +262,7 @@ fn removal_with_a_volume_attached_breaks_i2() {
 
 #[test]
 fn moves_are_counted_along_the_line_of_a_replica() {
-    let mut witness = Witness::new(Promises {
-        disrupted_max: 1,
-        terminate_first: false,
-    });
+    let mut witness = witness();
     let facts = [
         Fact::Pod(pod("p1", "a")),
         eviction("p1", 429),

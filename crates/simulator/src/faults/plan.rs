@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use http::Method;
 
+use super::Asked;
+
 /// What can befall a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -26,6 +28,12 @@ pub enum Fault {
     },
     /// A list shows what the last one showed.
     StaleList,
+    /// A list comes back without what is in it.
+    EmptyList,
+    /// The events of a watch come so much later.
+    LagWatch(Duration),
+    /// A watch breaks after so long.
+    BreakWatch(Duration),
     /// The client dies before the request arrives.
     CrashBefore,
     /// The client dies after the request took effect.
@@ -37,8 +45,12 @@ pub enum Fault {
 pub struct Rule {
     /// Only requests with this method; any when not set.
     pub method: Option<Method>,
-    /// Only requests whose path and query contain this.
+    /// Only requests whose path and query contain this. A cloud call is called `cloud NAME`.
     pub path: String,
+    /// Only watches.
+    pub watches: bool,
+    /// Only requests with this effect, see [`super::Faults::effects`]; any when not set.
+    pub effect: Option<String>,
     /// This many requests pass unharmed first.
     pub skip: u32,
     /// At most this many requests are struck; no limit when not set.
@@ -55,6 +67,8 @@ impl Rule {
         Self {
             method: None,
             path: String::new(),
+            watches: false,
+            effect: None,
             skip: 0,
             times: None,
             percent: 100,
@@ -66,6 +80,26 @@ impl Rule {
     pub fn on(mut self, method: Method, path: &str) -> Self {
         self.method = Some(method);
         path.clone_into(&mut self.path);
+        self
+    }
+
+    /// Only requests with this in their path.
+    pub fn on_path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// Only watches of resources whose path contains this.
+    pub fn on_watches(mut self, path: &str) -> Self {
+        self.method = Some(Method::GET);
+        self.watches = true;
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// Only requests with this effect.
+    pub fn with_effect(mut self, effect: &str) -> Self {
+        self.effect = Some(effect.to_owned());
         self
     }
 
@@ -82,8 +116,11 @@ impl Rule {
         self
     }
 
-    pub(super) fn matches(&self, method: &Method, path: &str) -> bool {
-        self.method.as_ref().is_none_or(|wanted| wanted == method) && path.contains(&self.path)
+    pub(super) fn matches(&self, asked: &Asked) -> bool {
+        (self.method.is_none() || self.method == asked.method)
+            && (self.effect.is_none() || self.effect == asked.effect)
+            && (!self.watches || asked.path.contains("watch="))
+            && asked.path.contains(&self.path)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Error};
 use shipshape_cluster::Clock;
 
@@ -137,4 +138,110 @@ async fn chance_strikes_the_same_requests_for_the_same_seed() {
     let first = run().await;
     assert_eq!(first, run().await);
     assert!(first.contains(&true) && first.contains(&false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_are_told_in_order_and_reads_and_dry_runs_are_none() {
+    let scene = scene(Rule::always(Fault::Drop).with_effect("delete configmaps"));
+    create(&scene, "a").await.unwrap();
+    scene.maps.get("a").await.unwrap();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    scene.maps.create(&dry, &map("b")).await.unwrap();
+    let gone = scene.maps.delete("a", &DeleteParams::default()).await;
+    assert!(gone.is_err());
+    let expected = ["create configmaps", "delete configmaps"];
+    assert_eq!(scene.faults.effects(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_a_dead_client_asks_for_arrives_until_a_new_one_takes_its_place() {
+    let scene = scene(creates()(Fault::CrashBefore));
+    let soon = Duration::from_secs(1);
+    for name in ["a", "b"] {
+        let asked = tokio::time::timeout(soon, create(&scene, name)).await;
+        assert!(asked.is_err(), "answered: {asked:?}");
+    }
+    assert_eq!(scene.server.log_len(), 0);
+    scene.faults.revive();
+    create(&scene, "c").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_emptied_list_has_nothing_in_it() {
+    let rule = Rule::always(Fault::EmptyList).on(Method::GET, "configmaps");
+    let scene = scene(rule.only(1));
+    create(&scene, "a").await.unwrap();
+    let count = async || {
+        scene
+            .maps
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len()
+    };
+    assert_eq!(count().await, 0);
+    assert!(count().await > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_events_of_a_lagging_watch_come_late_and_in_order() {
+    let lag = Duration::from_secs(5);
+    let scene = scene(Rule::always(Fault::LagWatch(lag)).on_watches("configmaps"));
+    let watch = scene
+        .maps
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap();
+    let mut events = std::pin::pin!(watch);
+    let start = tokio::time::Instant::now();
+    for name in ["a", "b"] {
+        create(&scene, name).await.unwrap();
+    }
+    let mut names = Vec::new();
+    while names.last().is_none_or(|last| last != "b") {
+        if let Some(Ok(WatchEvent::Added(map))) = events.next().await {
+            names.extend(map.metadata.name);
+        }
+    }
+    assert!(
+        names.ends_with(&["a".to_owned(), "b".to_owned()]),
+        "{names:?}"
+    );
+    assert_eq!(start.elapsed(), lag);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_breaks_when_its_time_has_come() {
+    let after = Duration::from_secs(5);
+    let scene = scene(Rule::always(Fault::BreakWatch(after)).on_watches(""));
+    let watch = scene
+        .maps
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap();
+    let mut events = std::pin::pin!(watch);
+    let start = tokio::time::Instant::now();
+    while let Some(Ok(_)) = events.next().await {}
+    assert_eq!(start.elapsed(), after);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_call_meets_the_same_faults() {
+    use shipshape_provider::{Error as CloudError, Provider as _};
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let spec = crate::WorldSpec::small(1, 1).cloud;
+    let cloud = crate::cloud::Cloud::new(&spec, clock, &Seed::new(1));
+    let id = cloud.machines().remove(0).id;
+    let rule = Rule::always(Fault::LoseAnswer).with_effect("cloud protect");
+    let faults = Faults::new(Plan::of([rule.only(1)]), &Seed::new(1));
+    let faulty = FaultyCloud::new(Arc::new(cloud.handle("test")), &faults);
+    let lost = faulty.protect(&id, true).await.unwrap_err();
+    assert!(matches!(lost, CloudError::NoAnswer { .. }), "{lost}");
+    assert!(faulty.machine(&id).await.unwrap().protected);
+    faulty.protect(&id, false).await.unwrap();
+    assert_eq!(faults.effects(), ["cloud protect", "cloud unprotect"]);
 }

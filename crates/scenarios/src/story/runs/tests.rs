@@ -6,7 +6,7 @@ use shipshape_cluster::Shutdown;
 use shipshape_engine::settings::Settings;
 use shipshape_simulator::world::World;
 
-use super::super::{OperatorProcess, StoryError, promises};
+use super::super::{OperatorProcess, StoryError};
 use super::*;
 use crate::report::Outcome;
 use crate::stage::Stage;
@@ -53,14 +53,12 @@ expect: { rest: 0s, within: 3h, outcome: Stalled }
 ";
 
 #[test]
-fn a_run_that_an_event_creates_is_promised_too_and_the_largest_batches_do_not_overflow() {
+fn a_run_that_an_event_creates_is_waited_for() {
     let scenario = Scenario::parse("two", TWO_RUNS).unwrap();
     let names: Vec<_> = asked_for(&scenario)
         .filter_map(|run| run.metadata.name)
         .collect();
     assert_eq!(names, ["first", "second"]);
-    let most = usize::try_from(i32::MAX).unwrap();
-    assert_eq!(promises(&scenario).disrupted_max, most);
 }
 
 #[test]

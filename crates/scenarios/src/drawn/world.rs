@@ -1,0 +1,141 @@
+//! A small world, a run and settings: quick, so that thousands can be played.
+//!
+//! Owns what may be drawn of them.
+
+use serde_json::{Value, json};
+
+use super::Dice;
+
+/// The `world` of a scenario.
+pub(super) fn draw(dice: &mut Dice) -> Value {
+    let zones: Vec<&str> = ["a", "b", "c"]
+        .into_iter()
+        .take(usize::try_from(dice.between(1, 3)).unwrap_or(1))
+        .collect();
+    let mut workloads = vec![deployment(dice, "web"), deployment(dice, "api")];
+    if dice.happens(40) {
+        let replicas = dice.between(1, 2);
+        workloads.push(json!({ "name": "db", "kind": "StatefulSet", "replicas": replicas }));
+    }
+    if dice.happens(50) {
+        workloads.push(json!({ "name": "agent", "kind": "DaemonSet" }));
+    }
+    let mut objects = Vec::new();
+    if dice.happens(25) {
+        objects.push(autoscaler(dice.between(1, 3)));
+    }
+    json!({
+        "nodes": dice.between(2, 5),
+        "zones": zones,
+        "boot": dice.time(2, 15),
+        "join": dice.time(1, 5),
+        "terminate": dice.time(1, 10),
+        "podStart": dice.time(1, 3),
+        "podStop": dice.time(1, 8),
+        "detach": dice.time(1, 5),
+        "cloudReadLag": if dice.happens(30) { dice.time(1, 10) } else { "0s".to_owned() },
+        "workloads": workloads,
+        "objects": objects,
+    })
+}
+
+fn deployment(dice: &mut Dice, name: &str) -> Value {
+    let replicas = dice.between(1, 4);
+    let mut workload = json!({ "name": name, "replicas": replicas });
+    let budget = match dice.between(0, 5) {
+        0 | 1 => None,
+        2 | 3 => Some(json!({ "maxUnavailable": 1 })),
+        4 => Some(json!({ "minAvailable": replicas.saturating_sub(1) })),
+        _ => Some(json!({ "maxUnavailable": "50%" })),
+    };
+    if let Some(budget) = budget {
+        workload["budget"] = budget;
+    }
+    workload
+}
+
+fn autoscaler(replicas: u64) -> Value {
+    let labels = json!({ "app": "cluster-autoscaler" });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "cluster-autoscaler", "namespace": "default", "labels": labels },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "autoscaler", "image": "autoscaler" }] },
+            },
+        },
+    })
+}
+
+/// The spec of a run in that world.
+pub(super) fn run_spec(dice: &mut Dice, world: &Value) -> Value {
+    let mut spec = json!({
+        "provider": { "type": "embedded" },
+        "batchSizeNonImportant": dice.between(1, 3),
+        "batchSizeImportant": dice.between(1, 2),
+        "partitionIterations": dice.between(1, 2),
+        "maxAttempts": dice.between(2, 4),
+    });
+    let mode = match dice.between(0, 9) {
+        0..=5 => "Surge",
+        6 | 7 => "TerminateFirst",
+        _ => "SurgeElseTerminateFirst",
+    };
+    spec["replacement"] = json!(mode);
+    let selector = |app: &str| json!([{ "labelSelector": { "matchLabels": { "app": app } } }]);
+    if dice.happens(40) {
+        spec["importantPodSelectors"] = selector("web");
+    }
+    if dice.happens(20) {
+        spec["stability"] = json!({ "stableFor": "3s", "importantOnly": false });
+    }
+    if dice.happens(30) {
+        spec["maxConcurrentPerZone"] = json!(1);
+    }
+    if dice.happens(20) {
+        spec["canary"] = json!({ "nodes": 1, "soak": "10s" });
+    }
+    if dice.happens(30) {
+        spec["labelTransfer"] = json!({ "prefixes": ["example.com/"] });
+    }
+    if dice.happens(20) {
+        spec["drain"] = json!({ "onDeadline": "Fail" });
+    }
+    let text = world.to_string();
+    if text.contains("DaemonSet") && dice.happens(60) {
+        spec["requiredNodeDaemonPodSelectors"] = selector("agent");
+    }
+    if text.contains("cluster-autoscaler") {
+        spec["autoscalerControl"] = json!({
+            "enabled": true,
+            "namespace": "default",
+            "deploymentSelector": { "matchLabels": { "app": "cluster-autoscaler" } },
+        });
+    }
+    spec
+}
+
+/// Settings of the operator: short, so that deadlines are met in both senses.
+pub(super) fn settings(dice: &mut Dice) -> Value {
+    json!({
+        "deadlines": {
+            "lock": dice.time(60, 180),
+            "provision": dice.time(60, 120),
+            "join": dice.time(60, 180),
+            "settle": dice.time(60, 180),
+            "drain": dice.time(40, 180),
+            "recover": dice.time(60, 180),
+            "undo": dice.time(90, 240),
+        },
+        "machinePoll": dice.time(1, 5),
+        "cloudLag": dice.time(20, 40),
+        "retryBackoff": dice.time(2, 20),
+        "retryBackoffMax": dice.time(20, 60),
+        "parkRest": dice.time(5, 30),
+        "resync": dice.time(20, 60),
+    })
+}

@@ -1,0 +1,101 @@
+//! What is held for a while and given back: Deployments (I9, I10) and node locks (I26).
+//!
+//! Owns the checks of one holder at a time, of originals that are saved once, and of their return.
+
+use jiff::Timestamp;
+use shipshape_api::names::lock_name;
+use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_engine::view::NodeView;
+
+use super::Witness;
+
+/// A Deployment as it was last seen.
+#[derive(Clone, Debug)]
+pub(super) struct Deployed {
+    pub(super) replicas: i32,
+    pub(super) saved: Option<String>,
+}
+
+impl Witness {
+    /// I10: what is saved is the count before the change, and is never written over. I9: what comes
+    /// back is what was saved.
+    pub(super) fn take_deployment(&mut self, at: Timestamp, name: String, now: Deployed) {
+        let Some(before) = self.deployments.get(&name).cloned() else {
+            self.deployments.insert(name, now);
+            return;
+        };
+        match (&before.saved, &now.saved) {
+            (None, Some(saved)) if *saved != before.replicas.to_string() => {
+                let text = format!(
+                    "{saved} was saved for Deployment {name}, which had {}",
+                    before.replicas
+                );
+                self.violated("I10", at, text);
+            }
+            (Some(first), Some(second)) if first != second => {
+                let text = format!(
+                    "what was saved for Deployment {name} changed from {first} to {second}"
+                );
+                self.violated("I10", at, text);
+            }
+            (Some(saved), None) if *saved != now.replicas.to_string() => {
+                let text = format!(
+                    "Deployment {name} got {} back, {saved} were saved",
+                    now.replicas
+                );
+                self.violated("I9", at, text);
+            }
+            _ => {}
+        }
+        self.deployments.insert(name, now);
+    }
+
+    /// I9: at rest nothing is held.
+    pub(super) fn check_nothing_held(&mut self, at: Timestamp) {
+        let held = self
+            .deployments
+            .iter()
+            .filter(|(_, one)| one.saved.is_some());
+        let held: Vec<String> = held.map(|(name, _)| name.clone()).collect();
+        for name in held {
+            self.violated("I9", at, format!("Deployment {name} is still held"));
+        }
+    }
+
+    /// I26: a lock goes from one task to another only when the first has come to its end.
+    pub(super) fn take_lock(&mut self, at: Timestamp, name: String, operation: String) {
+        let first = self.lock_of.insert(name.clone(), operation.clone());
+        let Some(first) = first.filter(|first| *first != operation) else {
+            return;
+        };
+        if self
+            .tasks
+            .get(&first)
+            .is_some_and(|task| is_under_way(task))
+        {
+            let text = format!(
+                "lock {name} went from task {first} to {operation} while the first was under way"
+            );
+            self.violated("I26", at, text);
+        }
+    }
+
+    /// I26: a task that cordons its node holds the node's lock. Told from two watches, so only where
+    /// they keep their order.
+    pub(super) fn check_lock_of(&mut self, at: Timestamp, node: &NodeView, operation: &str) {
+        let Some(task) = self.tasks.get(operation).filter(|_| self.is_exact) else {
+            return;
+        };
+        let holder = self.lock_of.get(&lock_name(&node.name));
+        if task.spec.node_uid == node.uid && holder.is_none_or(|holder| holder != operation) {
+            let text = format!("node {} was cordoned without its lock", node.name);
+            self.violated("I26", at, text);
+        }
+    }
+}
+
+/// Whether a task has taken its lock and not come to give it back.
+fn is_under_way(task: &NodePatchTask) -> bool {
+    let step = task.status.as_ref().map(|status| status.step_name());
+    step.is_some_and(|step| !step.is_final() && !matches!(step, TaskStep::Lock | TaskStep::Release))
+}

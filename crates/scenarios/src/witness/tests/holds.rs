@@ -1,0 +1,88 @@
+//! What is held and given back: I9, I10, I26.
+
+use serde_json::json;
+
+use super::*;
+
+fn deployment(replicas: i32, saved: Option<&str>) -> Fact {
+    Fact::Deployment {
+        name: "default/scaler".to_owned(),
+        replicas,
+        saved: saved.map(str::to_owned),
+    }
+}
+
+#[test]
+fn a_hold_that_saves_and_restores_the_count_breaks_nothing() {
+    let facts = vec![
+        deployment(3, None),
+        deployment(0, Some("3")),
+        deployment(0, Some("3")),
+        deployment(3, None),
+    ];
+    assert_eq!(broken(facts), Vec::<&str>::new());
+}
+
+#[test]
+fn a_saved_count_that_is_wrong_or_written_over_breaks_i10() {
+    let wrong = vec![
+        deployment(3, None),
+        deployment(0, Some("0")),
+        deployment(0, None),
+    ];
+    assert_eq!(broken(wrong), ["I10"]);
+    let over = vec![
+        deployment(3, None),
+        deployment(0, Some("3")),
+        deployment(0, Some("0")),
+        deployment(0, None),
+    ];
+    assert_eq!(broken(over), ["I10"]);
+}
+
+#[test]
+fn a_count_that_does_not_come_back_breaks_i9() {
+    let other = vec![
+        deployment(3, None),
+        deployment(0, Some("3")),
+        deployment(0, None),
+    ];
+    assert_eq!(broken(other), ["I9"]);
+    assert_eq!(
+        broken(vec![deployment(3, None), deployment(0, Some("3"))]),
+        ["I9"]
+    );
+}
+
+fn lock(operation: &str) -> Fact {
+    Fact::Lock {
+        name: "node-a".to_owned(),
+        operation: operation.to_owned(),
+    }
+}
+
+fn at(step: &str) -> Fact {
+    let step = json!({ "name": step, "since": "2026-01-01T00:00:00Z" });
+    task("a", json!({}), json!({ "step": step }))
+}
+
+#[test]
+fn a_lock_taken_from_a_task_under_way_breaks_i26() {
+    let passed = |step| {
+        let freed = Fact::LockGone("node-a".to_owned());
+        vec![at(step), lock("task-a"), freed, lock("task-b")]
+    };
+    assert_eq!(broken(passed("Drain")), ["I26"]);
+    assert_eq!(broken(passed("Done")), Vec::<&str>::new());
+}
+
+#[test]
+fn a_cordon_without_the_lock_breaks_i26() {
+    let cordon = || [Fact::Node(cordoned("a")), Fact::NodeGone("a".to_owned())];
+    let facts = [plain_task("a")].into_iter().chain(cordon()).collect();
+    assert_eq!(broken(facts), ["I26"]);
+    let facts = [plain_task("a"), lock("task-a")]
+        .into_iter()
+        .chain(cordon());
+    assert_eq!(broken(facts.collect()), Vec::<&str>::new());
+}
