@@ -12,12 +12,13 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::OVERDUE;
-use shipshape_api::{CspState, PendingNode, PendingNodeGoal, PendingNodeStatus};
+use shipshape_api::{CspState, PendingNode, PendingNodeGoal, PendingNodeStatus, names};
 
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect};
 use crate::machine::{Machine, MachineState};
 use crate::settings::Settings;
+use crate::sweep::COMPLETED;
 use crate::view::{NodeView, Observed};
 
 /// What the decision about a machine sees.
@@ -142,10 +143,12 @@ impl Draft<'_> {
         }
     }
 
-    /// While it joins, its group must not pick it for a scale-in.
+    /// While it joins, its group must not pick it for a scale-in. A machine that has come to its end is
+    /// left alone: whoever sees it joining looks at an old copy, and nobody would lift the protection.
     fn protect(&mut self) {
         if let Observed::Present(machine) = &self.snapshot.machine
             && !machine.protected
+            && !is_completed(machine)
             && matches!(machine.state, MachineState::Creating | MachineState::Ready)
         {
             self.decision.effects.push(Effect::ProtectMachine {
@@ -257,6 +260,12 @@ impl Draft<'_> {
         let conditions = &mut self.decision.status.conditions;
         condition::set(conditions, claim, generation, self.now);
     }
+}
+
+/// Whether the replacement that the machine was made for is over.
+fn is_completed(machine: &Machine) -> bool {
+    let state = machine.tags.get(names::TAG_STATE);
+    state.is_some_and(|state| state == COMPLETED)
 }
 
 /// Why a machine must not be ended now: pods may run there and more may come. A node that is closed,

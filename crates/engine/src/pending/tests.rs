@@ -75,6 +75,17 @@ fn a_joining_machine_is_protected_watched_and_forgotten_once_its_node_is_ready()
 }
 
 #[test]
+fn a_machine_whose_replacement_is_completed_is_not_protected_again_by_a_late_look() {
+    let mut one = world(PendingNodeGoal::Join, MachineState::Ready);
+    if let Observed::Present(machine) = &mut one.machine {
+        machine.protected = false;
+        let state = (names::TAG_STATE.to_owned(), COMPLETED.to_owned());
+        machine.tags.extend([state]);
+    }
+    assert_eq!(effects(&one, start()), NONE);
+}
+
+#[test]
 fn state_reason_and_time_are_written_once_for_each_change() {
     let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
     let first = decide(&one, &Settings::default(), start()).status;
