@@ -1,7 +1,7 @@
 //! Crash plans: something goes wrong once, at every effect, and nothing comes of it.
 //!
 //! Here a sample of the points of every plan is played, and every plan with two leaders and with old
-//! caches; `.ci/run` plays all points with `shipshape simulate FILE --crash all`.
+//! caches; `shipshape simulate FILE --crash all` plays all points.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use shipshape_simulator::faults::{Fault, Faults, Plan, Rule};
 use shipshape_simulator::seed::Seed;
 
 /// Of so many points one is played here; a prime, so that all moments and effects get their turn.
-const SAMPLE: usize = 17;
+const SAMPLE: usize = 41;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/crash")
