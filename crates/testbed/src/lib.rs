@@ -15,6 +15,7 @@ pub mod controller;
 pub mod fleet;
 mod kubeconfig;
 pub mod kwok;
+pub mod moto;
 mod pki;
 mod process;
 pub mod stage;

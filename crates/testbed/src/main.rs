@@ -15,6 +15,7 @@ use shipshape_scenarios::swarm::{Seeds, Swarm};
 use shipshape_testbed::binaries::build::Outcome;
 use shipshape_testbed::binaries::{Binaries, build};
 use shipshape_testbed::{bench, conformance, standing, stories};
+use tracing_subscriber::EnvFilter;
 
 /// The real control plane of the tests.
 #[derive(Parser)]
@@ -78,6 +79,13 @@ enum World {
 
 fn main() -> Result<ExitCode> {
     let command = Arguments::parse().command;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            EnvFilter::try_from_env("SHIPSHAPE_LOG")
+                .unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off")),
+        )
+        .init();
     // Every play has a runtime of its own.
     match command {
         Command::Stories { names, world, seed } => {

@@ -115,7 +115,7 @@ fn clients(way: Client) -> Clients {
 }
 
 /// Our kinds, and the wait until the server serves them.
-pub(crate) async fn install_kinds(client: &Client) -> Result<()> {
+pub async fn install_kinds(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for kind in shipshape_api::crds() {
         api.create(&PostParams::default(), &kind)

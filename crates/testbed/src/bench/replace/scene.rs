@@ -67,7 +67,7 @@ impl Scene {
     /// Sets everything up and waits until all pods are ready.
     pub(super) async fn set(case: &Case) -> Result<Self> {
         let plane = ControlPlane::start(Options::default()).await?;
-        let client = plane.client("shipshape-bench").await?;
+        let client = plane.client("bench-stage").await?;
         install_kinds(&client).await?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(DEFAULT_NAMESPACE.to_owned());
