@@ -181,7 +181,7 @@ fn ask_for_machine(draft: &mut Draft<'_>, request: ReplacementRequest) {
         }
         None => {
             draft.effect(Effect::EnsureReplacement(request));
-            draft.wait_as_usual(Some(draft.settings.machine_poll));
+            draft.wait_as_usual(Some(draft.soon()));
         }
     }
 }

@@ -19,6 +19,9 @@ use crate::snapshot::TaskSnapshot;
 use crate::span;
 use crate::view::Observed;
 
+/// By how much the first looks at what was asked of the cloud come sooner than the later ones.
+const FIRST_LOOKS: i32 = 20;
+
 /// A milestone that a step has reached: condition type, reason and sentence.
 pub(super) struct Milestone {
     pub(super) condition: &'static str,
@@ -145,6 +148,15 @@ impl<'a> Draft<'a> {
         let step = self.status.step_name();
         let reason = self.usual_wait(step).unwrap_or_default();
         self.wait(reason, again);
+    }
+
+    /// When to look at what was just asked of the cloud: soon at first, because many answer at once,
+    /// and less often the longer the step lasts.
+    pub(super) fn soon(&self) -> SignedDuration {
+        let poll = self.settings.machine_poll;
+        let since = self.status.step.as_ref().map(|step| step.since.0);
+        let age = since.map_or(poll, |since| self.now.duration_since(since));
+        age.max(poll / FIRST_LOOKS).min(poll)
     }
 
     /// What a step waits for when nothing is in its way.

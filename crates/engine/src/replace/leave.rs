@@ -189,7 +189,7 @@ fn ask_for_end(draft: &mut Draft<'_>) {
     };
     let id = MachineId(record.id.clone());
     draft.effect(Effect::DeleteMachine(id));
-    draft.wait_as_usual(Some(draft.settings.machine_poll));
+    draft.wait_as_usual(Some(draft.soon()));
 }
 
 /// The machine's end was asked for and takes its time: from here on its object sees to it, whatever

@@ -1,5 +1,6 @@
 //! Tables for the objects that follow the machines of a task.
 
+use jiff::SignedDuration;
 use shipshape_api::{AwsProvider, CspState, PendingNodeGoal, ProviderRef};
 
 use super::ways_out::{late, next, pending, silent};
@@ -80,4 +81,23 @@ fn what_only_aws_knows_is_told_where_the_run_is_in_aws_and_nowhere_else() {
     assert_eq!(aws.launch_template_version.as_deref(), Some("7"));
     assert_eq!(aws.new_protected, None);
     assert_eq!(told(&look(&world).status).new_protected, Some(false));
+}
+
+#[test]
+fn what_was_asked_of_the_cloud_is_looked_at_soon_and_then_less_and_less_often() {
+    let asked = TaskSnapshot {
+        new_machine: Observed::Absent,
+        ..world_at(TaskStep::Provision)
+    };
+    let settings = Settings::default();
+    let waits = [0, 500, 2_000, 60_000].map(|age| {
+        let now = start() + SignedDuration::from_millis(age);
+        let wake = decide(&asked, &settings, now).wake.unwrap();
+        wake.duration_since(now).as_millis()
+    });
+    assert_eq!(waits, [250, 500, 2_000, 5_000]);
+    let leaving = look(&world_at(TaskStep::Remove));
+    assert_eq!(effects(&leaving), ["DeleteMachine"]);
+    let wake = leaving.wake.unwrap().duration_since(start());
+    assert_eq!(wake, settings.machine_poll / 20);
 }
