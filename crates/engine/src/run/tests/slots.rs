@@ -1,0 +1,49 @@
+//! Tables for slots that nobody works under any more.
+
+use super::*;
+
+#[test]
+fn slots_that_nobody_works_under_are_given_back_by_the_write_that_grants_the_next() {
+    let snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[slot("x", "z1"), slot("y", "z1")]),
+        abandoned: vec![("x-uid".to_owned(), "ns/task-x".to_owned())],
+        ..planned()
+    };
+    let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), ["GrantSlots", "EnsureTask"]);
+    let Some(Effect::GrantSlots { ledger, slots }) = decision.effects.first() else {
+        panic!("{:?}", decision.effects)
+    };
+    let left: Vec<&str> = ledger.slots.keys().map(String::as_str).collect();
+    assert_eq!((left, slots.len()), (vec!["y-uid"], 1));
+}
+
+#[test]
+fn slots_of_tasks_that_are_over_are_given_back_though_nobody_waits_and_before_the_end() {
+    for iteration in [0, 2] {
+        let mut snapshot = RunSnapshot {
+            ledger: ledger(&[slot("x", "z1")]),
+            abandoned: vec![("x-uid".to_owned(), "ns/task-x".to_owned())],
+            ..planned()
+        };
+        snapshot.run.status.as_mut().unwrap().current_iteration = Some(iteration);
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision).first(), Some(&"GrantSlots"));
+        assert!(!is_over(&decision.status));
+    }
+}
+
+#[test]
+fn the_slot_of_a_task_that_is_made_again_stays() {
+    let node = waiting("a", "z1");
+    let (uid, mut held) = slot("a", "z1");
+    held.task.clone_from(&node.task);
+    let snapshot = RunSnapshot {
+        abandoned: vec![(uid.clone(), node.task.clone())],
+        ledger: ledger(&[(uid, held)]),
+        waiting: vec![node],
+        ..planned()
+    };
+    assert_eq!(names_of(&look(&snapshot)), ["EnsureTask"]);
+}
