@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
     reason = "the steps of the one test are functions, which the lint does not take for tests"
 )]
 

@@ -64,7 +64,7 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
     let read_in = start.elapsed();
     let (cpu_before, first_idle) = (process.cpu()?, api.log_len());
     sleep(Duration::from_secs(settings.rest)).await;
-    let idle_cpu = process.cpu()? - cpu_before;
+    let idle_cpu = process.cpu()?.saturating_sub(cpu_before);
     let (resident, peak) = (process.resident()?, process.peak()?);
     let writes = idle_writes(&api.log_since(first_idle));
     controller.kill()?;

@@ -62,7 +62,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     let counts = format!("{} / {}", nodes.len(), nodes.len() * PODS_PER_NODE);
     table.row(["nodes / pods", &counts, ""]);
     table.row(["planned in", &format!("{planned:.1?}"), ""]);
-    let granted = format!("{:.1?}", all - planned);
+    let granted = format!("{:.1?}", all.saturating_sub(planned));
     table.row(["one admission decided in", &granted, ""]);
     table.row(["both", &format!("{all:.1?}"), &format!("< {TIME:?}")]);
     table.row(["nodes granted", &admission.grants.len().to_string(), ""]);

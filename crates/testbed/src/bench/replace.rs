@@ -109,7 +109,7 @@ async fn roll(case: Case) -> Result<Roll> {
     let roll = Roll {
         case,
         wall,
-        cpu: process.cpu()? - cpu_before,
+        cpu: process.cpu()?.saturating_sub(cpu_before),
         peak: process.peak()?,
         closed: scene.eyes.closures().most,
         counts: counts(&scene, since)?,

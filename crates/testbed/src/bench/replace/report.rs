@@ -141,7 +141,7 @@ impl Roll {
 pub(super) fn figure(rolls: &[Roll]) -> Figure {
     let mut shortfalls: Vec<String> = rolls.iter().flat_map(Roll::shortfalls).collect();
     shortfalls.extend(growth(rolls));
-    let last = rolls.iter().filter(|roll| !roll.is_slow()).next_back();
+    let last = rolls.iter().rfind(|roll| !roll.is_slow());
     let last_line = last.map_or_else(String::new, |roll| {
         format!(
             "bench replace: {} in {:.0} s, {:.0} ms CPU and {:.1} writes a node, {}",
