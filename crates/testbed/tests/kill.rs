@@ -22,6 +22,7 @@ use shipshape_engine::machine::MachineState;
 use shipshape_scenarios::{Scenario, Stage};
 use shipshape_simulator::cloud::wire;
 use shipshape_simulator::seed::Seed;
+use shipshape_testbed::auditor::Order;
 use shipshape_testbed::controller::{CloudAt, Controller};
 use shipshape_testbed::{RealWorld, auditor, stories};
 use tokio::net::TcpListener;
@@ -141,7 +142,7 @@ async fn steps(client: &Client) -> String {
 fn check_logs(world: &RealWorld) {
     let cloud = &world.stage().cloud;
     let audit = world.plane().audit().unwrap();
-    let findings = auditor::examine(&audit, &cloud.log(), &cloud.machines());
+    let findings = auditor::examine(&audit, &cloud.log(), &cloud.machines(), Order::NewFirst);
     println!("{findings:?}");
     assert_eq!(findings.faults, Vec::<String>::new());
     assert_eq!(findings.replaced, NODES as usize);
