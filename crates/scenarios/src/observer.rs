@@ -39,6 +39,19 @@ struct Seen {
     runs: BTreeSet<String>,
 }
 
+impl Seen {
+    fn from_now_on(stage: &Stage, witness: Witness) -> Self {
+        Self {
+            witness,
+            timeline: Timeline::new(stage.clock.now()),
+            requests: (stage.requests)(0).1,
+            calls: stage.cloud.log().len(),
+            provider_ids: BTreeMap::new(),
+            runs: BTreeSet::new(),
+        }
+    }
+}
+
 /// Watches a stage while a story plays.
 pub struct Observer {
     stage: Stage,
@@ -57,14 +70,7 @@ pub struct Observer {
 impl Observer {
     /// Begins to watch; returns when the first look is complete.
     pub async fn start(stage: Stage, witness: Witness) -> Self {
-        let seen = Arc::new(Mutex::new(Seen {
-            witness,
-            timeline: Timeline::new(stage.clock.now()),
-            requests: (stage.requests)(0).1,
-            calls: stage.cloud.log().len(),
-            provider_ids: BTreeMap::new(),
-            runs: BTreeSet::new(),
-        }));
+        let seen = Arc::new(Mutex::new(Seen::from_now_on(&stage, witness)));
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
         let attachments = Store::new();
@@ -83,9 +89,7 @@ impl Observer {
             }),
             attachments.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change: Change<VolumeAttachment>| {
-                    see(&stage, &seen, attachment_fact(&change));
-                }
+                move |change| see(&stage, &seen, attachment_fact(&change))
             }),
             tasks.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
@@ -109,19 +113,11 @@ impl Observer {
             }),
             deployments.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change: Change<Deployment>| {
-                    if let Some(fact) = deployment_fact(&change) {
-                        see(&stage, &seen, fact);
-                    }
-                }
+                move |change| see_if_any(&stage, &seen, deployment_fact(&change))
             }),
             locks.start(locks_api, Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change: Change<Lease>| {
-                    if let Some(fact) = lock_fact(&change) {
-                        see(&stage, &seen, fact);
-                    }
-                }
+                move |change| see_if_any(&stage, &seen, lock_fact(&change))
             }),
         ];
         let observer = Self {
@@ -163,6 +159,12 @@ impl Observer {
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn see_if_any(stage: &Stage, seen: &Mutex<Seen>, fact: Option<Fact>) {
+    if let Some(fact) = fact {
+        see(stage, seen, fact);
+    }
 }
 
 fn see(stage: &Stage, seen: &Mutex<Seen>, fact: Fact) {

@@ -144,12 +144,12 @@ impl Witness {
             Fact::Task {
                 task,
                 old_machine_runs,
-            } => self.take_task(at, task, old_machine_runs),
+            } => self.take_task(at, &task, old_machine_runs),
             Fact::TaskGone(uid) => {
                 self.tasks.remove(&uid);
                 self.forget_grants();
             }
-            Fact::Lock { name, operation } => self.take_lock(at, name, operation),
+            Fact::Lock { name, operation } => self.take_lock(at, &name, &operation),
             // Who held it last stays known: the next holder is held against it.
             Fact::LockGone(_) => {}
             Fact::Deployment {
@@ -175,15 +175,15 @@ impl Witness {
         self.check_disruption(at);
     }
 
-    fn take_task(&mut self, at: Timestamp, task: Arc<NodePatchTask>, old_machine_runs: bool) {
+    fn take_task(&mut self, at: Timestamp, task: &Arc<NodePatchTask>, old_machine_runs: bool) {
         let uid = task.metadata.uid.clone().unwrap_or_default();
-        let before = self.tasks.insert(uid, Arc::clone(&task));
+        let before = self.tasks.insert(uid, Arc::clone(task));
         self.planned.insert(task.spec.node_uid.clone());
         if before.is_none() {
-            self.check_late_task(at, &task);
+            self.check_late_task(at, task);
         }
-        self.check_claims(at, before.as_deref(), &task, old_machine_runs);
-        self.check_transferred(at, &task);
+        self.check_claims(at, before.as_deref(), task, old_machine_runs);
+        self.check_transferred(at, task);
         self.fill_vacancies();
         self.forget_grants();
     }
@@ -243,7 +243,7 @@ impl Witness {
                     return;
                 }
                 self.check_removal(at, &machine, &provider_id);
-                self.note_vacancy(&machine, provider_id);
+                self.note_vacancy(&machine, &provider_id);
                 self.deleted.insert(machine.clone());
                 for made in self.replacements.values_mut() {
                     made.retain(|(known, _)| *known != machine);
@@ -254,11 +254,12 @@ impl Witness {
     }
 
     /// An old machine goes before its replacement is ready.
-    fn note_vacancy(&mut self, machine: &str, provider_id: String) {
+    fn note_vacancy(&mut self, machine: &str, provider_id: &str) {
         let is_new = self.made.contains(machine) || self.has_ready_replacement(machine);
-        let node = self.known.values().find(|node| {
-            node.provider_id.as_ref().map(ProviderId::as_str) == Some(provider_id.as_str())
-        });
+        let node = self
+            .known
+            .values()
+            .find(|node| node.provider_id.as_ref().map(ProviderId::as_str) == Some(provider_id));
         let Some(node) = node.filter(|_| !is_new) else {
             return;
         };

@@ -74,8 +74,9 @@ stories! {
 fn every_file_of_the_folder_has_its_test() {
     let found: BTreeSet<String> = std::fs::read_dir(folder())
         .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".yaml"))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml"))
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();
     let tested: BTreeSet<String> = FILES.iter().map(|&file| file.to_owned()).collect();
     assert_eq!(found, tested);

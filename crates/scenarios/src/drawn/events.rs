@@ -14,27 +14,27 @@ pub(super) fn draw(dice: &mut Dice, world: &Value, spec: &Value) -> Vec<Value> {
         events.extend(of_world(dice, nodes));
     }
     match dice.between(0, 9) {
-        0 => events.push(at(dice.between(1, 150), patch(&json!({ "abort": true })))),
+        0 => events.push(at(dice.between(1, 150), &patch(&json!({ "abort": true })))),
         1 => {
             let target = json!({
                 "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchRun",
                 "metadata": { "name": "roll", "namespace": "default" },
             });
-            events.push(at(dice.between(1, 150), json!({ "delete": target })));
+            events.push(at(dice.between(1, 150), &json!({ "delete": target })));
         }
         2 => {
             let begin = dice.between(1, 100);
-            events.push(at(begin, patch(&json!({ "paused": true }))));
+            events.push(at(begin, &patch(&json!({ "paused": true }))));
             let end = begin + dice.between(5, 200);
-            events.push(at(end, patch(&json!({ "paused": false }))));
+            events.push(at(end, &patch(&json!({ "paused": false }))));
         }
         3 => {
             let size = json!({ "batchSizeNonImportant": dice.between(1, 4) });
-            events.push(at(dice.between(1, 100), patch(&size)));
+            events.push(at(dice.between(1, 100), &patch(&size)));
         }
         4 => {
             let second = json!({ "create": manifest("second", spec) });
-            events.push(at(dice.between(1, 200), second));
+            events.push(at(dice.between(1, 200), &second));
         }
         _ => {}
     }
@@ -47,28 +47,28 @@ fn of_world(dice: &mut Dice, nodes: u64) -> Vec<Value> {
     let begin = dice.between(0, 150);
     let end = begin + dice.between(5, 200);
     match dice.between(0, 5) {
-        0 => vec![at(begin, json!({ "cordon": node }))],
+        0 => vec![at(begin, &json!({ "cordon": node }))],
         1 => vec![
-            at(begin, json!({ "cordon": node.clone() })),
-            at(end, json!({ "uncordon": node })),
+            at(begin, &json!({ "cordon": node.clone() })),
+            at(end, &json!({ "uncordon": node })),
         ],
         2 => vec![
-            at(begin, json!({ "fullZones": ["a", "b", "c"] })),
-            at(end, json!({ "fullZones": [] })),
+            at(begin, &json!({ "fullZones": ["a", "b", "c"] })),
+            at(end, &json!({ "fullZones": [] })),
         ],
         3 => vec![
-            at(begin, json!({ "brokenImages": ["image-2"] })),
-            at(end, json!({ "brokenImages": [] })),
+            at(begin, &json!({ "brokenImages": ["image-2"] })),
+            at(end, &json!({ "brokenImages": [] })),
         ],
-        4 => vec![at(begin, json!({ "killMachine": node }))],
+        4 => vec![at(begin, &json!({ "killMachine": node }))],
         _ => {
             let down = dice.time(1, 60);
-            vec![at(begin, json!({ "crashOperator": { "down": down } }))]
+            vec![at(begin, &json!({ "crashOperator": { "down": down } }))]
         }
     }
 }
 
-fn at(seconds: u64, action: Value) -> Value {
+fn at(seconds: u64, action: &Value) -> Value {
     json!({ "at": format!("{seconds}s"), "do": action })
 }
 

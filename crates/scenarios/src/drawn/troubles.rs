@@ -20,9 +20,10 @@ pub(super) fn draw(dice: &mut Dice) -> Troubles {
     let rival = dice
         .happens(10)
         .then(|| Faults::new(plan(dice), &dice.fork("rival").0));
-    let clocks = match dice.happens(20) {
-        true => (0..3).map(|_| off(dice)).collect(),
-        false => Vec::new(),
+    let clocks = if dice.happens(20) {
+        (0..3).map(|_| off(dice)).collect()
+    } else {
+        Vec::new()
     };
     Troubles {
         faults,
@@ -30,7 +31,7 @@ pub(super) fn draw(dice: &mut Dice) -> Troubles {
         down: dice.seconds(0, 20),
         clocks,
         until: Some(dice.seconds(60, 400)),
-        settle: Duration::from_secs(60),
+        settle: Duration::from_mins(1),
     }
 }
 

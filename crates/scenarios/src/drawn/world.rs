@@ -49,7 +49,7 @@ fn deployment(dice: &mut Dice, name: &str) -> Value {
         _ => Some(json!({ "maxUnavailable": "50%" })),
     };
     if let Some(budget) = budget {
-        workload["budget"] = budget;
+        put(&mut workload, "budget", budget);
     }
     workload
 }
@@ -71,6 +71,12 @@ fn autoscaler(replicas: u64) -> Value {
     })
 }
 
+fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
+
 /// The spec of a run in that world.
 pub(super) fn run_spec(dice: &mut Dice, world: &Value) -> Value {
     let mut spec = json!({
@@ -85,36 +91,52 @@ pub(super) fn run_spec(dice: &mut Dice, world: &Value) -> Value {
         6 | 7 => "TerminateFirst",
         _ => "SurgeElseTerminateFirst",
     };
-    spec["replacement"] = json!(mode);
+    put(&mut spec, "replacement", json!(mode));
     let selector = |app: &str| json!([{ "labelSelector": { "matchLabels": { "app": app } } }]);
     if dice.happens(40) {
-        spec["importantPodSelectors"] = selector("web");
+        put(&mut spec, "importantPodSelectors", selector("web"));
     }
     if dice.happens(20) {
-        spec["stability"] = json!({ "stableFor": "3s", "importantOnly": false });
+        put(
+            &mut spec,
+            "stability",
+            json!({ "stableFor": "3s", "importantOnly": false }),
+        );
     }
     if dice.happens(30) {
-        spec["maxConcurrentPerZone"] = json!(1);
+        put(&mut spec, "maxConcurrentPerZone", json!(1));
     }
     if dice.happens(20) {
-        spec["canary"] = json!({ "nodes": 1, "soak": "10s" });
+        put(&mut spec, "canary", json!({ "nodes": 1, "soak": "10s" }));
     }
     if dice.happens(30) {
-        spec["labelTransfer"] = json!({ "prefixes": ["example.com/"] });
+        put(
+            &mut spec,
+            "labelTransfer",
+            json!({ "prefixes": ["example.com/"] }),
+        );
     }
     if dice.happens(20) {
-        spec["drain"] = json!({ "onDeadline": "Fail" });
+        put(&mut spec, "drain", json!({ "onDeadline": "Fail" }));
     }
     let text = world.to_string();
     if text.contains("DaemonSet") && dice.happens(60) {
-        spec["requiredNodeDaemonPodSelectors"] = selector("agent");
+        put(
+            &mut spec,
+            "requiredNodeDaemonPodSelectors",
+            selector("agent"),
+        );
     }
     if text.contains("cluster-autoscaler") {
-        spec["autoscalerControl"] = json!({
-            "enabled": true,
-            "namespace": "default",
-            "deploymentSelector": { "matchLabels": { "app": "cluster-autoscaler" } },
-        });
+        put(
+            &mut spec,
+            "autoscalerControl",
+            json!({
+                "enabled": true,
+                "namespace": "default",
+                "deploymentSelector": { "matchLabels": { "app": "cluster-autoscaler" } },
+            }),
+        );
     }
     spec
 }

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use shipshape_api::names::lock_name;
-use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_engine::view::NodeView;
 
 use super::Witness;
@@ -63,8 +63,8 @@ impl Witness {
     }
 
     /// I26: a lock goes from one task to another only when the first has come to its end.
-    pub(super) fn take_lock(&mut self, at: Timestamp, name: String, operation: String) {
-        let first = self.lock_of.insert(name.clone(), operation.clone());
+    pub(super) fn take_lock(&mut self, at: Timestamp, name: &str, operation: &str) {
+        let first = self.lock_of.insert(name.to_owned(), operation.to_owned());
         let Some(first) = first.filter(|first| *first != operation) else {
             return;
         };
@@ -96,6 +96,6 @@ impl Witness {
 
 /// Whether a task has taken its lock and not come to give it back.
 fn is_under_way(task: &NodePatchTask) -> bool {
-    let step = task.status.as_ref().map(|status| status.step_name());
+    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
     step.is_some_and(|step| !step.is_final() && !matches!(step, TaskStep::Lock | TaskStep::Release))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use shipshape_api::gates::ReplacementMode;
-use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 
 use super::Witness;
 
@@ -74,7 +74,7 @@ impl Witness {
     /// Once nothing is under way that began under older limits, they are over.
     pub(super) fn forget_grants(&mut self) {
         let is_open = |task: &NodePatchTask| {
-            let step = task.status.as_ref().map(|status| status.step_name());
+            let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
             !step.is_some_and(|step| step.is_final() || step == TaskStep::Parked)
         };
         let open = self.tasks.values().filter(|task| is_open(task)).count();

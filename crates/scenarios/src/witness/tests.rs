@@ -59,8 +59,8 @@ fn run(uid: &str, spec: serde_json::Value) -> Fact {
     let mut manifest = serde_json::json!({
         "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchRun",
         "metadata": { "name": uid, "namespace": "default", "uid": uid },
-        "spec": spec,
     });
+    manifest["spec"] = spec;
     manifest["spec"]["provider"] = serde_json::json!({ "type": "embedded" });
     Fact::Run(Arc::new(serde_json::from_value(manifest).unwrap()))
 }
@@ -71,11 +71,12 @@ fn task(node: &str, spec: serde_json::Value, status: serde_json::Value) -> Fact 
         "apiVersion": "shipshape.dev/v1alpha1", "kind": "NodePatchTask",
         "metadata": { "name": node, "namespace": "default", "uid": format!("task-{node}") },
         "spec": { "runName": "run", "runUID": "run", "nodeName": node, "nodeUID": node },
-        "status": status,
     });
-    for (key, value) in spec.as_object().unwrap() {
-        manifest["spec"][key] = value.clone();
-    }
+    manifest["status"] = status;
+    let serde_json::Value::Object(spec) = spec else {
+        panic!("{spec} is no object");
+    };
+    manifest["spec"].as_object_mut().unwrap().extend(spec);
     Fact::Task {
         task: Arc::new(serde_json::from_value(manifest).unwrap()),
         old_machine_runs: node == "running",

@@ -61,7 +61,6 @@ impl FaultyCloud {
                 tokio::time::sleep(*time).await;
                 work().await
             }
-            Fault::Drop => Err(no_answer(call)),
             Fault::LoseAnswer => {
                 work().await?;
                 Err(no_answer(call))
@@ -73,7 +72,7 @@ impl FaultyCloud {
             Fault::Fail { code: 429, .. } => Err(Error::Throttled {
                 message: "as the plan says".to_owned(),
             }),
-            Fault::Fail { .. } => Err(no_answer(call)),
+            Fault::Drop | Fault::Fail { .. } => Err(no_answer(call)),
             Fault::CrashBefore => {
                 self.faults.crash(&name, &fault);
                 std::future::pending().await

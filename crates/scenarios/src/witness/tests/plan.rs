@@ -71,7 +71,9 @@ fn labelled(name: &str, labels: &[(&str, &str)]) -> Fact {
 fn done(lists: serde_json::Value) -> Fact {
     let step = json!({ "name": "Done", "since": "2026-01-01T00:00:00Z" });
     let status = json!({ "step": step, "newNodeUID": "new" });
-    task("old", json!({ "labelTransfer": lists }), status)
+    let mut spec = json!({});
+    spec["labelTransfer"] = lists;
+    task("old", spec, status)
 }
 
 #[test]
