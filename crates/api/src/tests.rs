@@ -277,6 +277,7 @@ NodePatchTask.spec.labelTransfer.removeMissing: false
 NodePatchTask.spec.maxAttempts: 3
 NodePatchTask.spec.provider.aws.strictAZ: true
 NodePatchTask.spec.stability.importantOnly: true
+PendingNode.spec.provider.aws.strictAZ: true
 ScalingGroup.spec.autoscaling: false
 ScalingGroup.spec.max: 10
 ScalingGroup.spec.min: 1
