@@ -109,11 +109,12 @@ impl Evictions {
         Grant::Granted
     }
 
-    /// The call came to nothing: what it took is free for others.
+    /// The pod leaves, or has left, without this call: what the call took is free for others. The pod
+    /// counts as asked until the store has caught up: else every look would ask again, at once.
     pub(crate) fn give_back(&self, uid: &str) {
         let mut memory = self.memory();
-        let asked = memory.asked.remove(uid);
-        if let Some(budget) = asked.and_then(|asked| asked.budget) {
+        let asked = memory.asked.get_mut(uid);
+        if let Some(budget) = asked.and_then(|asked| asked.budget.take()) {
             memory.wake(&budget);
         }
     }

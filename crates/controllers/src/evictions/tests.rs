@@ -123,3 +123,14 @@ fn what_no_event_settles_is_forgotten_in_time() {
     assert_eq!(room(&evictions, 1, at(29)), 0);
     assert_eq!(room(&evictions, 1, at(30)), 1);
 }
+
+#[test]
+fn a_pod_that_was_gone_already_is_not_asked_again_before_the_store_has_caught_up() {
+    let evictions = Evictions::default();
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    evictions.give_back("uid-a");
+    assert_eq!(room(&evictions, 1, at(0)), 1, "its room is free for others");
+    assert!(evictions.is_asked("uid-a", at(1)));
+    evictions.saw_leaving("uid-a");
+    assert!(!evictions.is_asked("uid-a", at(2)));
+}
