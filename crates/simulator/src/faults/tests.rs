@@ -121,6 +121,7 @@ async fn a_crash_tells_the_listener_and_never_answers() {
             answer = create(&scene, "a") => panic!("answered: {answer:?}"),
             crash = crashes.recv() => assert_eq!(crash.unwrap().fault, fault),
         }
+        scene.faults.revive();
         assert_eq!(scene.maps.get_opt("a").await.unwrap().is_some(), there);
     }
 }
