@@ -16,7 +16,7 @@ use crate::auditor::{self, Findings, Order};
 use crate::stage::RealWorld;
 
 /// A story in real time mostly waits, so more of them than there are cores.
-const AT_A_TIME: usize = 4;
+const AT_A_TIME: usize = 3;
 
 /// Where the scenarios of the repository are.
 pub fn folder() -> PathBuf {
