@@ -244,6 +244,26 @@ pub enum TaskStep {
 }
 
 impl TaskStep {
+    /// Every step, in the order in which people read them.
+    pub const ALL: [Self; 16] = [
+        Self::Lock,
+        Self::Provision,
+        Self::Join,
+        Self::Transfer,
+        Self::Settle,
+        Self::Cordon,
+        Self::Drain,
+        Self::Recover,
+        Self::Remove,
+        Self::Forget,
+        Self::Undo,
+        Self::Backoff,
+        Self::Parked,
+        Self::Release,
+        Self::Done,
+        Self::Failed,
+    ];
+
     /// Whether nothing more will happen.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Failed)

@@ -369,3 +369,14 @@ fn a_task_shows_the_last_phase_that_is_surely_true() {
         ]
     );
 }
+
+#[test]
+fn the_list_of_steps_has_every_step_of_the_schema_once() {
+    let steps = TaskStep::ALL.map(|step| serde_json::to_string(&step).unwrap());
+    let distinct: std::collections::BTreeSet<_> = steps.iter().collect();
+    assert_eq!(distinct.len(), steps.len());
+    // A documented variant is a `const` of its own in the schema.
+    let schema = serde_json::to_string(&schemars::schema_for!(TaskStep)).unwrap();
+    let variants = schema.matches("\"const\":").count();
+    assert_eq!(variants, steps.len(), "{schema}");
+}

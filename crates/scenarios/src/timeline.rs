@@ -83,7 +83,7 @@ impl Timeline {
             let mut marks = self.rows.values().flatten();
             marks.any(|mark| mark.step == *step)
         };
-        for step in STEPS.into_iter().filter(is_used) {
+        for step in TaskStep::ALL.into_iter().filter(is_used) {
             put(
                 svg,
                 format_args!(
@@ -183,25 +183,6 @@ impl Timeline {
         LEFT + (WIDTH - LEFT - RIGHT) * seconds / self.seconds(self.end).max(1.0)
     }
 }
-
-const STEPS: [TaskStep; 16] = [
-    TaskStep::Lock,
-    TaskStep::Provision,
-    TaskStep::Join,
-    TaskStep::Transfer,
-    TaskStep::Settle,
-    TaskStep::Cordon,
-    TaskStep::Drain,
-    TaskStep::Recover,
-    TaskStep::Remove,
-    TaskStep::Forget,
-    TaskStep::Undo,
-    TaskStep::Backoff,
-    TaskStep::Parked,
-    TaskStep::Release,
-    TaskStep::Done,
-    TaskStep::Failed,
-];
 
 fn colour(step: TaskStep) -> &'static str {
     match step {

@@ -25,26 +25,6 @@ const STEP_SECONDS: [f64; 13] = [
     1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0,
 ];
 
-/// Every step that a task can be at.
-const STEPS: [TaskStep; 16] = [
-    TaskStep::Lock,
-    TaskStep::Provision,
-    TaskStep::Join,
-    TaskStep::Transfer,
-    TaskStep::Settle,
-    TaskStep::Cordon,
-    TaskStep::Drain,
-    TaskStep::Recover,
-    TaskStep::Remove,
-    TaskStep::Forget,
-    TaskStep::Undo,
-    TaskStep::Backoff,
-    TaskStep::Parked,
-    TaskStep::Release,
-    TaskStep::Done,
-    TaskStep::Failed,
-];
-
 /// What a run can be at.
 const RUN_STATES: [&str; 5] = ["active", "paused", "completed", "aborted", "refused"];
 
@@ -98,7 +78,7 @@ impl Families {
         };
         families.register_work(registry);
         families.register_process(registry);
-        for step in STEPS {
+        for step in TaskStep::ALL {
             drop(families.attempts_failed.get_or_create(&step_label(step)));
             drop(families.step_seconds.get_or_create(&step_label(step)));
         }
@@ -228,7 +208,7 @@ impl Families {
 
     /// Counts tasks by step, and what is in their way.
     pub(super) fn tasks(&self, tasks: &[Arc<NodePatchTask>]) {
-        for step in STEPS {
+        for step in TaskStep::ALL {
             let at = |task: &&Arc<NodePatchTask>| step_of(task) == step;
             let count = tasks.iter().filter(at).count();
             self.tasks
