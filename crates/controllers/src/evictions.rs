@@ -28,6 +28,8 @@ struct Asked {
     budget: Option<Key>,
     /// Whether the pod has been seen on its way out.
     seen: bool,
+    /// How often budgets of its namespace had changed by then.
+    changes: u64,
     at: Timestamp,
 }
 
@@ -47,6 +49,8 @@ struct Memory {
     asked: BTreeMap<String, Asked>,
     /// By the pod's UID.
     refused: BTreeMap<String, Refused>,
+    /// How often budgets have been seen to change, by namespace.
+    changes: BTreeMap<String, u64>,
     /// Tasks by the budget they wait for, and the other way round.
     waiting: BTreeMap<Key, BTreeSet<Key>>,
     budgets: BTreeMap<Key, BTreeSet<Key>>,
@@ -103,6 +107,7 @@ impl Evictions {
             pod: Key::new(&pod.namespace, &pod.name),
             budget,
             seen: false,
+            changes: memory.changes_of(&pod.namespace),
             at: now,
         };
         memory.asked.insert(pod.uid.clone(), asked);
@@ -119,14 +124,19 @@ impl Evictions {
         }
     }
 
-    /// The server refused.
+    /// The server refused. A refusal by a budget that has changed since the call is old: the change has
+    /// woken whom it may help, and would not do so again.
     pub(crate) fn refused(&self, pod: &PodTarget, why: Refusing, now: Timestamp) {
         let mut memory = self.memory();
-        memory.asked.remove(&pod.uid);
+        let asked = memory.asked.remove(&pod.uid);
         let (refusal, by_budget) = match why {
             Refusing::Budget(refusal) => (refusal, true),
             Refusing::Other(refusal) => (refusal, false),
         };
+        let changes = memory.changes_of(&pod.namespace);
+        if by_budget && asked.is_some_and(|asked| asked.changes != changes) {
+            return;
+        }
         let refused = Refused {
             namespace: pod.namespace.clone(),
             refusal,
@@ -192,9 +202,7 @@ impl Evictions {
         memory
             .asked
             .retain(|_, asked| asked.budget.is_some() || !asked.seen);
-        memory
-            .refused
-            .retain(|_, one| !one.by_budget || one.namespace != key.namespace);
+        memory.note_change(&key.namespace);
     }
 
     /// A budget is gone and charges nobody.
@@ -203,9 +211,7 @@ impl Evictions {
         for asked in memory.asked.values_mut() {
             asked.budget.take_if(|payer| payer == budget);
         }
-        memory
-            .refused
-            .retain(|_, one| !one.by_budget || one.namespace != budget.namespace);
+        memory.note_change(&budget.namespace);
     }
 
     /// Notes for which budgets a task waits, and for no others any more.
@@ -245,6 +251,17 @@ impl Memory {
         let paid_by = self.asked.values().filter_map(|one| one.budget.as_ref());
         let count = paid_by.filter(|payer| *payer == budget).count();
         i32::try_from(count).unwrap_or(i32::MAX)
+    }
+
+    fn changes_of(&self, namespace: &str) -> u64 {
+        self.changes.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// A budget of a namespace has changed: what was refused there may be granted now.
+    fn note_change(&mut self, namespace: &str) {
+        *self.changes.entry(namespace.to_owned()).or_default() += 1;
+        self.refused
+            .retain(|_, one| !one.by_budget || one.namespace != namespace);
     }
 
     fn forget_before(&mut self, now: Timestamp) {

@@ -117,6 +117,22 @@ fn a_refusal_lasts_until_a_budget_of_its_namespace_changes_or_time_passes() {
 }
 
 #[test]
+fn a_refusal_that_a_change_of_the_budget_has_overtaken_is_not_kept() {
+    let evictions = Evictions::default();
+    let why = Refusal {
+        budgets: vec!["web".to_owned()],
+        message: "no".to_owned(),
+    };
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    evictions.saw_budget(&object(1, &[]));
+    evictions.refused(&pod("a"), Refusing::Budget(why.clone()), at(1));
+    assert_eq!(evictions.refusal("uid-a", at(1)), None, "it may be old");
+    evictions.take(&pod("a"), Some(&view(1)), at(2));
+    evictions.refused(&pod("a"), Refusing::Budget(why.clone()), at(3));
+    assert_eq!(evictions.refusal("uid-a", at(3)), Some(why));
+}
+
+#[test]
 fn what_no_event_settles_is_forgotten_in_time() {
     let evictions = Evictions::default();
     evictions.take(&pod("a"), Some(&view(1)), at(0));
