@@ -229,6 +229,10 @@ impl Draft<'_> {
             return self.pause(why);
         }
         self.resume();
+        if let Some(reason) = brake::hold(self.snapshot) {
+            self.grant(ledger, &[], &[]);
+            return self.wait(reason);
+        }
         let unheard: Vec<Waiting> = unheard.into_iter().cloned().collect();
         let books = Books {
             ledger: &ledger,

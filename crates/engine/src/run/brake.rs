@@ -2,6 +2,7 @@
 //!
 //! Owns the reasons for a pause and the way out of each. Must not stop tasks that are under way.
 
+use shipshape_api::NodePatchTask;
 use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
 
 use crate::snapshot::RunSnapshot;
@@ -41,8 +42,17 @@ fn failure(snapshot: &RunSnapshot, rule: &str) -> Pause {
     }
 }
 
-/// Why no further node may begin, if so.
+/// Why no further node may begin, if so: by the run's own word, or, without one, after a first wave of
+/// failures.
 pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
+    let is_over = snapshot.open.is_empty();
+    let rule = "the whole first wave has failed";
+    asked_for(snapshot)
+        .or_else(|| (is_over && is_first_wave_failing(snapshot)).then(|| failure(snapshot, rule)))
+}
+
+/// The pause that the spec asks for.
+fn asked_for(snapshot: &RunSnapshot) -> Option<Pause> {
     let spec = &snapshot.run.spec;
     if spec.paused() {
         return Some(Pause {
@@ -53,27 +63,36 @@ pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
     }
     let failed = failures(snapshot);
     let limit = |count: i32| usize::try_from(count).unwrap_or(usize::MAX);
-    if spec
-        .pause_after_failures()
+    let rule = "failurePolicy.pauseAfterFailures reached";
+    spec.pause_after_failures()
         .is_some_and(|count| failed >= limit(count))
-    {
-        return Some(failure(
-            snapshot,
-            "failurePolicy.pauseAfterFailures reached",
-        ));
-    }
-    // Without a policy too: when a whole first wave fails and nothing ever succeeded, the cause is
-    // the image or the cloud, and each further node would only repeat it.
-    let wave =
-        limit(spec.batch_size_important()).saturating_add(limit(spec.batch_size_non_important()));
-    if snapshot.succeeded == 0 && failed >= wave {
-        return Some(failure(snapshot, "the whole first wave has failed"));
-    }
-    None
+        .then(|| failure(snapshot, rule))
+}
+
+/// What the run waits for before it begins with further nodes, though nothing is wrong with it yet.
+pub(super) fn hold(snapshot: &RunSnapshot) -> Option<String> {
+    is_first_wave_failing(snapshot).then(|| {
+        let count = failures(snapshot);
+        let under_way = snapshot.open.len();
+        format!(
+            "a first replacement to be ready: {count} node(s) failed, {under_way} under way, none \
+             has come through"
+        )
+    })
+}
+
+/// Nothing ever succeeded, and something has failed: the cause may be the image or the cloud, and each
+/// further node would only repeat it. A replacement that is ready shows that it is neither.
+fn is_first_wave_failing(snapshot: &RunSnapshot) -> bool {
+    let has_new_node = |task: &NodePatchTask| {
+        let status = task.status.as_ref();
+        status.is_some_and(|status| status.new_node_name.is_some())
+    };
+    snapshot.succeeded == 0 && failures(snapshot) > 0 && !snapshot.open.iter().any(has_new_node)
 }
 
 /// Why the nodes after the canaries may not begin, if so: one failed canary is enough.
 pub(super) fn canary(snapshot: &RunSnapshot) -> Option<Pause> {
-    brake(snapshot)
+    asked_for(snapshot)
         .or_else(|| (failures(snapshot) > 0).then(|| failure(snapshot, "a canary node has failed")))
 }

@@ -391,14 +391,33 @@ fn failures_pause_the_run_until_they_are_acknowledged() {
 }
 
 #[test]
-fn a_first_wave_without_any_success_stops_the_run_without_a_policy_too() {
-    let snapshot = RunSnapshot {
+fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
+    let mut snapshot = RunSnapshot {
         waiting: vec![waiting("c", "z1")],
         ledger: ledger(&[]),
-        failed: 3,
+        failed: 1,
+        open: vec![task_at("b", TaskStep::Join)],
+        last_failure: Some("node a: it has not joined".to_owned()),
         ..planned()
     };
-    assert_eq!(look(&snapshot).effects, []);
+    let decision = look(&snapshot);
+    assert_eq!(decision.effects, [], "one is still under way");
+    assert_eq!(decision.status.paused, None);
+    let reason = decision.status.waiting_for.unwrap();
+    assert!(reason.contains("1 node(s) failed, 1 under way"), "{reason}");
+
+    let status = snapshot.open[0].status.as_mut().unwrap();
+    status.new_node_name = Some("new".to_owned());
+    assert_eq!(created(&look(&snapshot)), ["c"], "the image works");
+
+    snapshot.open.clear();
+    let decision = look(&snapshot);
+    assert_eq!(decision.effects, [], "the whole first wave has failed");
+    let reason = decision.status.pause_reason.unwrap();
+    assert!(reason.contains("it has not joined"), "{reason}");
+    snapshot.run.metadata.annotations =
+        Some([(names::ANNOTATION_ACKNOWLEDGED.to_owned(), "1".to_owned())].into());
+    assert_eq!(created(&look(&snapshot)), ["c"]);
 }
 
 #[test]
