@@ -56,6 +56,8 @@ pub const NO_PODS_LEFT: &str = "NoPodsLeft";
 pub const MACHINE_TERMINATING: &str = "MachineTerminating";
 /// The task is done.
 pub const SUCCEEDED: &str = "Succeeded";
+/// The node went by itself before its replacement began.
+pub const NODE_LEFT: &str = "NodeLeft";
 /// The node went away, or is another one under the same name.
 pub const NODE_GONE: &str = "NodeGone";
 /// A step did not end before its deadline.

@@ -130,7 +130,12 @@ impl Look<'_> {
         if let (false, Observed::Present(lock)) = (is_ours, &mut snapshot.lock) {
             lock.is_abandoned = self.is_abandoned(lock).await;
         }
-        let Some(node) = snapshot.old_node.present().filter(|_| is_ours) else {
+        let is_abandoned = snapshot
+            .lock
+            .present()
+            .is_some_and(|lock| lock.is_abandoned);
+        let may_go_on = is_ours || is_abandoned;
+        let Some(node) = snapshot.old_node.present().filter(|_| may_go_on) else {
             return;
         };
         snapshot.old_machine = match &node.provider_id {

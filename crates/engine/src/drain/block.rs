@@ -71,6 +71,11 @@ impl Block {
         }
     }
 
+    /// Whether only a person can help; the others may pass by themselves.
+    pub fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Budget(_) | Self::Refused { .. })
+    }
+
     /// A stable word for programs.
     pub fn word(&self) -> &'static str {
         match self {
@@ -144,7 +149,11 @@ impl Block {
                 format!("let {budget} allow at least one pod to be away, or add a replica")
             }
             Self::ManyBudgets(names) => {
-                format!("let only one of {} select the pod", names.join(", "))
+                format!(
+                    "let only one of {} select the pod, then change that one, if only by an \
+                     annotation: Kubernetes may not have counted its pods meanwhile",
+                    names.join(", ")
+                )
             }
             Self::BadSelector(name) => format!("correct the selector of {name}"),
             Self::Bare => {

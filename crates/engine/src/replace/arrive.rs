@@ -12,7 +12,7 @@ use shipshape_api::{CspState, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone};
 use super::facts::{
-    group_or_fail, machine_record, node_target, note_protection, old_machine_or_fail,
+    group_or_fail, machine_record, node_left, node_target, note_protection, old_machine_or_fail,
     old_node_or_fail, operation, own_node, provider_details, task_key,
 };
 use super::order;
@@ -20,7 +20,7 @@ use super::undo::gave_up;
 use crate::admit;
 use crate::condition::Truth;
 use crate::decision::{Effect, LockRequest, NodeTarget, Notice};
-use crate::machine::{Group, GroupId, MachineId, ReplacementRequest, Token};
+use crate::machine::{Group, GroupId, Machine, MachineId, MachineState, ReplacementRequest, Token};
 use crate::naming::replacement_token;
 use crate::snapshot::{LockView, PendingView};
 use crate::transfer;
@@ -54,9 +54,15 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
     }
 }
 
-/// The lock's holder is surely gone: what it left on the node is put back, then the lock is free.
+/// The lock's holder is surely gone: what it left on the node is put back, then the lock is free. A node
+/// whose machine ends takes no pods any more.
 fn take_over(draft: &mut Draft<'_>, node: &NodeView, lock: &LockView) {
-    if node.unschedulable && node.cordoned_by.as_ref() == Some(&lock.operation) {
+    let about = "which machine is behind the node";
+    let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
+        return;
+    };
+    let is_ours = node.unschedulable && node.cordoned_by.as_ref() == Some(&lock.operation);
+    if is_ours && machine.is_some_and(|machine| !is_ending(&machine)) {
         draft.effect(Effect::EnsureUncordoned(NodeTarget {
             operation: lock.operation.clone(),
             ..node_target(draft, node)
@@ -75,6 +81,14 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let Some(machine) = old_machine_or_fail(draft) else {
         return;
     };
+    if is_ending(&machine) {
+        let name = &node.name;
+        let message = format!(
+            "machine {} of node {name} is on its way out already",
+            machine.id
+        );
+        return node_left(draft, message);
+    }
     let Some(group) = group_or_fail(draft) else {
         return;
     };
@@ -96,6 +110,15 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let message = format!("node {} is locked for this task", node.name);
     draft.claim(LOCKED, Truth::True, "LockTaken", message);
     draft.enter(next);
+}
+
+/// Whether somebody has asked for the machine's end: its group, a person, or a task that was removed by
+/// force and has seen to the replacement.
+fn is_ending(machine: &Machine) -> bool {
+    matches!(
+        machine.state,
+        MachineState::Terminating | MachineState::Terminated
+    )
 }
 
 fn intent(draft: &Draft<'_>, group: &Group, zone: String) -> ReplacementRecord {

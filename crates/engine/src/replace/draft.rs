@@ -9,6 +9,7 @@ use shipshape_api::conditions::{LABELS_TRANSFERRED, NEW_NODE_READY, OLD_DELETED,
 use shipshape_api::node_patch_task::{
     MachineRecord, NodePatchTaskStatus, StepRecord, TaskStep, UndoNext, UndoRecord, phase_of,
 };
+use shipshape_api::reasons::NODE_LEFT;
 use shipshape_api::{PendingNodeGoal, TaskPhase};
 
 use crate::condition::{self, Claim, Truth};
@@ -245,7 +246,7 @@ impl<'a> Draft<'a> {
             UndoNext::Retry => Notice::warning("AttemptFailed", message.clone()),
             UndoNext::Fail => Notice::warning("TaskFailed", message.clone()),
             UndoNext::CallOff => Notice::normal("CalledOff", message.clone()),
-            UndoNext::Leave => Notice::normal("NodeLeft", message.clone()),
+            UndoNext::Leave => Notice::normal(NODE_LEFT, message.clone()),
         });
         self.status.undo = Some(record);
         self.status.parked = None;

@@ -7,6 +7,7 @@ use shipshape_api::node_patch_task::TaskStep;
 use super::draft::Draft;
 use super::undo::gave_up;
 use super::{leave, order, park};
+use crate::view::Observed;
 
 /// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
 pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
@@ -21,7 +22,10 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         }
         TaskStep::Lock => end(draft, "the lock", "LockTimedOut", &waited_for),
         TaskStep::Provision => end(draft, "the replacement", "ProvisionTimedOut", &waited_for),
-        TaskStep::Join => end(draft, "the join", "JoinTimedOut", &waited_for),
+        TaskStep::Join => {
+            let cause = join_cause(draft, waited_for);
+            end(draft, "the join", "JoinTimedOut", &cause);
+        }
         TaskStep::Transfer => end(draft, "the label transfer", "TransferTimedOut", &waited_for),
         TaskStep::Cordon => end(draft, "the cordon", "CordonTimedOut", &waited_for),
         TaskStep::Settle | TaskStep::Recover => {
@@ -41,6 +45,22 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
 fn has_no_room(draft: &Draft<'_>) -> bool {
     let record = draft.status.replacement.as_ref();
     record.is_some_and(|record| record.no_room.is_some()) && !order::is_old_gone(draft)
+}
+
+/// How far the replacement has come, and the image that may be at fault. Said here and not while the
+/// step waits: that would cost every node a write.
+fn join_cause(draft: &Draft<'_>, waited_for: String) -> String {
+    let image = draft.status.replacement.as_ref();
+    let image = image.and_then(|record| record.image.as_deref());
+    let image = image.unwrap_or_default();
+    match &draft.snapshot.new_node {
+        Observed::Present(node) if !node.ready => {
+            let name = &node.name;
+            format!("{waited_for}: node {name} of image {image} has joined and is not ready")
+        }
+        Observed::Absent => format!("{waited_for}: it has not joined; its image is {image}"),
+        Observed::Present(_) | Observed::Unknown(_) | Observed::NotAsked => waited_for,
+    }
 }
 
 /// Ends the attempt.

@@ -6,6 +6,7 @@ use shipshape_api::PendingNodeGoal;
 use shipshape_api::node_patch_task::{
     AwsDetails, MachineRecord, ProviderDetails, UndoNext, UndoRecord,
 };
+use shipshape_api::reasons::NODE_LEFT;
 
 use super::draft::{Draft, Unclear};
 use super::order::is_terminate_first;
@@ -18,14 +19,20 @@ pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
     let found = draft.look(&own_node(draft), "how the node fares").ok()?;
     if found.is_none() {
         let name = &draft.snapshot.task.spec.node_name;
-        draft.begin_undo(UndoRecord {
-            reason: "NodeLeft".to_owned(),
-            message: format!("node {name} has left before its replacement began"),
-            next: UndoNext::Leave,
-            keeps_machine: false,
-        });
+        let message = format!("node {name} has left before its replacement began");
+        node_left(draft, message);
     }
     found
+}
+
+/// Nothing is left to replace.
+pub(super) fn node_left(draft: &mut Draft<'_>, message: String) {
+    draft.begin_undo(UndoRecord {
+        reason: NODE_LEFT.to_owned(),
+        message,
+        next: UndoNext::Leave,
+        keeps_machine: false,
+    });
 }
 
 /// The old node as it is; a node of the same name with another UID is a stranger and counts as

@@ -13,7 +13,7 @@ use super::undo::gave_up;
 use super::{order, park};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
-use crate::drain::{self, DrainMove};
+use crate::drain::{self, BlockedPod, DrainMove};
 use crate::machine::{MachineId, MachineState};
 
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
@@ -57,6 +57,7 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     let Some(next) = drain_move(draft) else {
         return;
     };
+    tell_of_block(draft, &next);
     drain::record(&mut draft.status.drain, &next);
     if next.is_done() {
         if !is_replacement_ready(draft) {
@@ -74,6 +75,30 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     match next.reason() {
         Some(reason) => draft.wait(reason, again),
         None => draft.wait_as_usual(again),
+    }
+}
+
+/// What only a person can help with is told once, when it is first seen.
+fn tell_of_block(draft: &mut Draft<'_>, next: &DrainMove) {
+    let known = draft.status.drain.clone().unwrap_or_default().blocked;
+    let is_news = |pod: &BlockedPod| {
+        let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
+        let mut told = known.iter();
+        !told.any(|one| one.namespace == *namespace && one.pod == *name)
+    };
+    let lasting = next.blocked.iter().filter(|one| one.block.is_lasting());
+    let first = lasting
+        .filter(|one| is_news(one))
+        .min_by_key(|one| &one.pod.name);
+    if let Some(one) = first {
+        let message = format!(
+            "pod {}/{}: {}; to help: {}",
+            one.pod.namespace,
+            one.pod.name,
+            one.block.sentence(),
+            one.block.remedy()
+        );
+        draft.notice(Notice::warning("DrainBlocked", message));
     }
 }
 

@@ -4,6 +4,7 @@
 
 use shipshape_api::conditions::SUCCEEDED;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep, UndoNext};
+use shipshape_api::reasons::NODE_LEFT;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -87,7 +88,7 @@ fn end(draft: &mut Draft<'_>) {
             TaskStep::Done,
             Milestone {
                 condition: SUCCEEDED,
-                reason: "NodeLeft",
+                reason: NODE_LEFT,
                 message: undo.message,
             },
         );

@@ -1,7 +1,7 @@
 //! Tables for the objects that follow the machines of a task.
 
 use jiff::SignedDuration;
-use shipshape_api::{AwsProvider, CspState, PendingNodeGoal, ProviderRef};
+use shipshape_api::{AwsProvider, CspState, DrainOptions, PendingNodeGoal, PodRule, ProviderRef};
 
 use super::ways_out::{late, next, pending, silent};
 use super::*;
@@ -100,4 +100,75 @@ fn what_was_asked_of_the_cloud_is_looked_at_soon_and_then_less_and_less_often() 
     assert_eq!(effects(&leaving), ["DeleteMachine"]);
     let wake = leaving.wake.unwrap().duration_since(start());
     assert_eq!(wake, settings.machine_poll / 20);
+}
+
+#[test]
+fn a_node_whose_machine_ends_already_gets_no_second_replacement_and_stays_closed() {
+    for state in [MachineState::Terminating, MachineState::Terminated] {
+        let mut world = fair_world();
+        world.old_machine = Observed::Present(machine("m-old", state));
+        let decision = look(&world);
+        assert_eq!(step(&decision), TaskStep::Undo, "{state:?}");
+        let undo = decision.status.undo.unwrap();
+        assert_eq!(undo.reason, "NodeLeft");
+        assert_eq!(decision.status.replacement, None);
+
+        world.old_node = Observed::Present(NodeView {
+            unschedulable: true,
+            cordoned_by: Some("dead".to_owned()),
+            ..node("old")
+        });
+        world.lock = lock("dead");
+        if let Observed::Present(lock) = &mut world.lock {
+            lock.is_abandoned = true;
+        }
+        assert_eq!(effects(&look(&world)), ["ReleaseLock"], "{state:?}");
+    }
+}
+
+#[test]
+fn a_join_that_takes_too_long_names_the_image_and_how_far_the_machine_came() {
+    let mut world = world_at(TaskStep::Join);
+    world.pending = pending(PendingNodeGoal::Join, CspState::Ready);
+    let error = |world: &TaskSnapshot| {
+        let decision = decide(world, &Settings::default(), late());
+        assert_eq!(step(&decision), TaskStep::Undo);
+        decision.status.last_error.unwrap()
+    };
+    world.new_node = Observed::Absent;
+    let message = error(&world);
+    assert!(
+        message.ends_with("it has not joined; its image is image-2"),
+        "{message}"
+    );
+    world.new_node = Observed::Present(NodeView {
+        ready: false,
+        ..node("new")
+    });
+    let message = error(&world);
+    assert!(
+        message.ends_with("node new of image image-2 has joined and is not ready"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_only_a_person_can_help_with_is_told_once() {
+    let mut world = world_at(TaskStep::Drain);
+    let bare = PodView {
+        owner: None,
+        ..pod("bare")
+    };
+    world.pods = Observed::Present(vec![pod("web"), bare]);
+    world.task.spec.drain = Some(DrainOptions {
+        bare_pods: Some(PodRule::Block),
+        ..DrainOptions::default()
+    });
+    let decision = look(&world);
+    let told: Vec<_> = decision.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["DrainBlocked"]);
+    let message = &decision.notices[0].message;
+    assert!(message.starts_with("pod default/bare: "), "{message}");
+    world.task.status = Some(decision.status);
+    assert_eq!(look(&world).notices, []);
 }
