@@ -22,6 +22,10 @@ use super::objects::{controlled_by, controller_of, is_active, selects};
 use super::queue::Queue;
 use super::store::{Index, Key, Store};
 use super::work::{is_conflict, send_patch, unless_overtaken};
+use crate::seed::Seed;
+
+/// How many names are drawn for one pod; API servers try as often.
+const NAME_TRIES: u32 = 8;
 
 /// Queues the controlling owner of every pod that changes, when it is of this kind.
 pub(crate) fn listen_to_children<C, K>(children: &Store<C>, queue: &Queue<Key>)
@@ -99,6 +103,31 @@ pub(crate) async fn create_pod(
         Err(error) => return Err(error),
     }
     Ok(())
+}
+
+/// Creates a pod under a name that is drawn after `prefix`. A name that is taken is drawn anew, as API
+/// servers do for `generateName`: an owner that took it for its own pod would stay one short.
+pub(crate) async fn create_drawn(
+    client: &Client,
+    store: &Store<Pod>,
+    chance: &mut Seed,
+    prefix: &str,
+    mut pod: Pod,
+) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let mut tries = NAME_TRIES;
+    loop {
+        tries -= 1;
+        pod.metadata.name = Some(format!("{prefix}-{}", chance.suffix(5)));
+        match pods.create(&PostParams::default(), &pod).await {
+            Ok(created) => {
+                store.show(&created);
+                return Ok(());
+            }
+            Err(error) if is_conflict(&error) && tries > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Asks for the end of exactly this pod, with its own grace.

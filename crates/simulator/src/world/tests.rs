@@ -118,6 +118,28 @@ async fn a_deployment_spreads_and_comes_back_on_another_node_after_an_eviction()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_is_drawn_anew() {
+    let drawn = start(WorldSpec::small(7, 2).with([deployment("web", 3, 100)])).await;
+    seconds(20).await;
+    let names: Vec<String> = pods_of(&drawn, "web")
+        .await
+        .iter()
+        .map(|pod| pod.name_any())
+        .collect();
+    assert_eq!(names.len(), 3);
+    // The same seed in a world where somebody else has these names.
+    let squatters = names.iter().map(|name| {
+        json!({ "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "namespace": "default" },
+                "spec": { "containers": [{ "name": "main", "image": "i" }] } })
+    });
+    let spec = WorldSpec::small(7, 2).with(squatters);
+    let world = start(spec.with([deployment("web", 3, 100)])).await;
+    seconds(20).await;
+    assert_eq!(pods_of(&world, "web").await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_refuses_and_allows_again_once_the_new_pod_is_ready() {
     let spec = WorldSpec::small(2, 3).with([deployment("web", 3, 100), budget("web", 2)]);
     let world = start(spec).await;

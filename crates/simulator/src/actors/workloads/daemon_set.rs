@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::{Client, ResourceExt as _};
 
-use super::{count, create_pod, delete_pod, listen_to, listen_to_children, pods_of, write_status};
+use super::{
+    count, create_drawn, delete_pod, listen_to, listen_to_children, pods_of, write_status,
+};
 use crate::actors::informers::Informers;
 use crate::actors::objects::{
     controlled_by, fingerprint, is_ending, is_finished, is_ready, pod_from,
@@ -96,7 +98,6 @@ impl DaemonSets {
         node: &str,
     ) -> Result<(), kube::Error> {
         let mut pod = template.clone();
-        pod.metadata.name = Some(format!("{}-{}", set.name_any(), self.chance.suffix(5)));
         let affinity = pod
             .spec
             .get_or_insert_default()
@@ -115,7 +116,8 @@ impl DaemonSets {
                 match_expressions: None,
             }],
         });
-        create_pod(&self.client, &self.informers.pods, &pod).await
+        let (chance, pods) = (&mut self.chance, &self.informers.pods);
+        create_drawn(&self.client, pods, chance, &set.name_any(), pod).await
     }
 
     /// Lets the oldest templates go, one node at a time.

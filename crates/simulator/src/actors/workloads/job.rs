@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt as _};
 use shipshape_cluster::Clock;
 
-use super::{count, create_pod, delete_pod, listen_to, listen_to_children, pods_of, write_status};
+use super::{
+    count, create_drawn, delete_pod, listen_to, listen_to_children, pods_of, write_status,
+};
 use crate::actors::informers::Informers;
 use crate::actors::objects::{controlled_by, is_active, is_ending, is_ready, phase, pod_from};
 use crate::actors::queue::Queue;
@@ -38,13 +40,8 @@ impl Jobs {
     }
 
     async fn create(&mut self, job: &Job, spec: &JobSpec) -> Result<(), kube::Error> {
-        let name = format!("{}-{}", job.name_any(), self.chance.suffix(5));
-        let mut pod = pod_from(
-            &spec.template,
-            &job.namespace().unwrap_or_default(),
-            &name,
-            controlled_by(job),
-        );
+        let namespace = job.namespace().unwrap_or_default();
+        let mut pod = pod_from(&spec.template, &namespace, "", controlled_by(job));
         let labels = pod.metadata.labels.get_or_insert_default();
         for prefix in ["", "batch.kubernetes.io/"] {
             labels.insert(format!("{prefix}job-name"), job.name_any());
@@ -53,7 +50,8 @@ impl Jobs {
                 job.uid().unwrap_or_default(),
             );
         }
-        create_pod(&self.client, &self.informers.pods, &pod).await
+        let (chance, pods) = (&mut self.chance, &self.informers.pods);
+        create_drawn(&self.client, pods, chance, &job.name_any(), pod).await
     }
 
     fn now(&self) -> Time {

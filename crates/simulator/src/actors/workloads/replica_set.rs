@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
 
 use super::{
-    adopt, count, create_pod, delete_pod, listen_to, listen_to_children, pods_of, write_status,
+    adopt, count, create_drawn, delete_pod, listen_to, listen_to_children, pods_of, write_status,
 };
 use crate::actors::informers::Informers;
 use crate::actors::objects::{
@@ -42,14 +42,10 @@ impl ReplicaSets {
         let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
         let template = spec.template.unwrap_or_default();
         for _ in active.len()..wanted {
-            let name = format!("{}-{}", set.name_any(), self.chance.suffix(5));
-            let pod = pod_from(
-                &template,
-                &set.namespace().unwrap_or_default(),
-                &name,
-                controlled_by(set),
-            );
-            create_pod(&self.client, &self.informers.pods, &pod).await?;
+            let namespace = set.namespace().unwrap_or_default();
+            let pod = pod_from(&template, &namespace, "", controlled_by(set));
+            let (chance, pods) = (&mut self.chance, &self.informers.pods);
+            create_drawn(&self.client, pods, chance, &set.name_any(), pod).await?;
         }
         let mut surplus = active.to_vec();
         surplus.sort_by_key(|pod| cost(pod));
