@@ -34,8 +34,18 @@ pub const ANNOTATION_RETRY: &str = "shipshape.dev/retry";
 pub const ANNOTATION_ACKNOWLEDGED: &str = "shipshape.dev/acknowledged-failures";
 /// Annotation on a Deployment that is held at zero: its own replica count.
 pub const ANNOTATION_ORIGINAL_REPLICAS: &str = "shipshape.dev/original-replicas";
-/// Annotation on a Deployment that is held at zero: UID of the run that holds it.
-pub const ANNOTATION_HELD_BY: &str = "shipshape.dev/held-by";
+/// Label on a Deployment that is held at zero: UID of the run that holds it. A label, so that all that
+/// are held can be asked for.
+pub const LABEL_HELD_BY: &str = "shipshape.dev/held-by";
+/// Annotation by which the cluster autoscaler is told not to remove a node.
+pub const ANNOTATION_SCALE_DOWN_DISABLED: &str =
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// Annotation on a node whose removal by the cluster autoscaler a run forbids: the run's UID. Without
+/// it the other annotation is somebody else's.
+pub const ANNOTATION_SCALE_DOWN_HELD_BY: &str = "shipshape.dev/scale-down-held-by";
+/// Domain of the annotation on whatever a run has marked: its key ends in the run's UID, its value is
+/// the run as `namespace/name`, so that whoever finds the mark can ask whether the run is still there.
+pub const ANNOTATION_RUN_DOMAIN: &str = "run.shipshape.dev";
 /// Taint on a node that a run is going to replace; its value is the run's UID and its effect
 /// PreferNoSchedule, so that a moved pod does not land on the next node in line.
 pub const TAINT_OUTDATED: &str = "shipshape.dev/outdated";
@@ -79,10 +89,18 @@ pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// Longest name of an object.
 pub const NAME_MAX: usize = 253;
 
+/// How the name of every node lock begins.
+pub const LOCK_PREFIX: &str = "node-";
+
 /// Name of the Lease that locks a node. The prefix keeps it apart from every other lease; a name
 /// that would be too long ends in a hash of the whole.
 pub fn lock_name(node_name: &str) -> String {
-    bounded(&format!("node-{node_name}"), NAME_MAX)
+    bounded(&format!("{LOCK_PREFIX}{node_name}"), NAME_MAX)
+}
+
+/// Key of the annotation that names a run on what it has marked.
+pub fn run_annotation(run_uid: &str) -> String {
+    format!("{ANNOTATION_RUN_DOMAIN}/{run_uid}")
 }
 
 /// `name` if it fits, else its head and a hash of the whole, `max` bytes long.

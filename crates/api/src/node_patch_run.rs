@@ -184,6 +184,12 @@ impl NodePatchRunSpec {
         self.max_concurrent_per_zone.filter(|limit| *limit > 0)
     }
 
+    /// Whether the cluster autoscaler is kept from removing nodes.
+    pub fn forbids_scale_down(&self) -> bool {
+        let control = self.autoscaler_control.as_ref();
+        control.is_some_and(AutoscalerControl::forbids_scale_down)
+    }
+
     /// After how many failed tasks the run pauses, if it does.
     pub fn pause_after_failures(&self) -> Option<i32> {
         let policy = self.failure_policy.as_ref()?;
@@ -228,6 +234,9 @@ pub struct AutoscalerControl {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub enabled: Option<bool>,
+    /// What is done about it. ForbidScaleDown needs no Deployment to be named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<AutoscalerMode>,
     /// Deployments to scale to zero; absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
@@ -242,10 +251,34 @@ pub struct AutoscalerControl {
     pub force_restore: Option<bool>,
 }
 
+/// What is done about the cluster autoscaler.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum AutoscalerMode {
+    /// Its Deployments are scaled to zero: it neither removes nor adds nodes during the run.
+    #[default]
+    ScaleToZero,
+    /// It may not remove the nodes of the plan nor their replacements during the run, by the annotation
+    /// cluster-autoscaler.kubernetes.io/scale-down-disabled on each; it may add nodes. A node that has
+    /// the annotation already is left as it is.
+    ForbidScaleDown,
+}
+
 impl AutoscalerControl {
     /// Whether the autoscaler is held off at all.
     pub fn enabled(&self) -> bool {
         self.enabled.unwrap_or(false)
+    }
+
+    /// Whether its Deployments are scaled to zero.
+    pub fn scales_to_zero(&self) -> bool {
+        self.enabled() && self.mode.unwrap_or_default() == AutoscalerMode::ScaleToZero
+    }
+
+    /// Whether it is kept from removing nodes.
+    pub fn forbids_scale_down(&self) -> bool {
+        self.enabled() && self.mode.unwrap_or_default() == AutoscalerMode::ForbidScaleDown
     }
 
     /// Whether the replica count is put back even if somebody changed it meanwhile.

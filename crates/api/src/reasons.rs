@@ -28,6 +28,9 @@ pub const UNSUPPORTED_PROVIDER: &str = "UnsupportedProvider";
 /// The object contradicts itself in a way that the schema cannot see.
 pub const INVALID_SPEC: &str = "InvalidSpec";
 
+/// The cluster autoscaler may not remove nodes of the run.
+pub const SCALE_DOWN_FORBIDDEN: &str = "ScaleDownForbidden";
+
 /// The node lock is ours.
 pub const LOCK_HELD: &str = "LockHeld";
 /// Somebody else holds the node lock.

@@ -9,7 +9,7 @@ use kube::{Client, ResourceExt};
 
 use crate::error::{Result, call};
 use crate::patch::{self, Written};
-use shipshape_api::names::{ANNOTATION_HELD_BY, ANNOTATION_ORIGINAL_REPLICAS};
+use shipshape_api::names::{ANNOTATION_ORIGINAL_REPLICAS, LABEL_HELD_BY, run_annotation};
 
 /// Deployments asked for in one page; autoscalers are a handful.
 const PAGE: u32 = 100;
@@ -37,18 +37,23 @@ pub async fn find(
 }
 
 /// Saves the count on the Deployment, unless one is saved, and scales it to zero, in one write.
+///
+/// `holder` is the run, by UID and as `namespace/name`.
 pub async fn hold(
     client: Client,
     place: (&str, &str),
     original: i32,
-    holder: &str,
+    holder: (&str, &str),
 ) -> Result<Written> {
+    let (uid, run) = holder;
     change(client, place, |wanted| {
         let notes = wanted.annotations_mut();
         notes
             .entry(ANNOTATION_ORIGINAL_REPLICAS.to_owned())
             .or_insert_with(|| original.to_string());
-        notes.insert(ANNOTATION_HELD_BY.to_owned(), holder.to_owned());
+        notes.insert(run_annotation(uid), run.to_owned());
+        let labels = wanted.labels_mut();
+        labels.insert(LABEL_HELD_BY.to_owned(), uid.to_owned());
         if let Some(spec) = &mut wanted.spec {
             spec.replicas = Some(0);
         }
@@ -63,9 +68,10 @@ pub async fn release(
     replicas: Option<i32>,
 ) -> Result<Written> {
     change(client, place, |wanted| {
+        let holder = wanted.labels_mut().remove(LABEL_HELD_BY);
         let notes = wanted.annotations_mut();
         notes.remove(ANNOTATION_ORIGINAL_REPLICAS);
-        notes.remove(ANNOTATION_HELD_BY);
+        notes.remove(&run_annotation(&holder.unwrap_or_default()));
         if let (Some(count), Some(spec)) = (replicas, &mut wanted.spec) {
             spec.replicas = Some(count);
         }

@@ -1,8 +1,10 @@
-//! Touches Node objects: cordon, uncordon, delete.
+//! Touches Node objects: cordon, uncordon, marks, delete.
 //!
-//! Owns the guards of those three. Must not decide who is next, and never lifts a cordon that is not
+//! Owns the guards of those. Must not decide who is next, and never lifts a cordon that is not
 //! ours. Every write names the version of the node that was read live just before; a node that was
 //! replaced under the same name is never touched. Called by tasks.
+
+mod mark;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Preconditions};
@@ -11,6 +13,8 @@ use kube::{Client, ResourceExt};
 use crate::error::{ErrorClass, Result, call};
 use crate::patch::{self, Written};
 use shipshape_api::names::ANNOTATION_CORDONED_BY;
+
+pub use mark::with_marks;
 
 /// What a live read found.
 #[derive(Clone, Debug)]

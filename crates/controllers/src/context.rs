@@ -29,7 +29,7 @@ use crate::vitals::Vitals;
 pub(crate) const PODS_BY_NODE: &str = "node";
 /// Nodes by their provider id.
 pub(crate) const NODES_BY_PROVIDER_ID: &str = "provider id";
-/// Nodes by the runs whose mark they carry.
+/// Nodes by the runs whose mark or hold they carry.
 pub(crate) const NODES_BY_MARK: &str = "mark";
 /// Nodes that are not ready or are being deleted, all under the empty term.
 pub(crate) const NODES_DOWN: &str = "down";
@@ -104,7 +104,11 @@ impl Stores {
                 .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
                     node.provider_id.iter().map(|id| id.0.clone()).collect()
                 })
-                .with_index(NODES_BY_MARK, |node| node.marks.clone())
+                .with_index(NODES_BY_MARK, |node| {
+                    let mut runs: Vec<String> = node.marked_by().cloned().collect();
+                    runs.dedup();
+                    runs
+                })
                 .with_index(NODES_DOWN, |node| {
                     let is_down = !node.ready || node.deleting;
                     is_down.then(String::new).into_iter().collect()

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Taint;
 use kube::Api;
 use kube::api::PostParams;
 use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef, names};
@@ -14,10 +13,12 @@ use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::finalizer;
 use shipshape_cluster::lock::Claim;
-use shipshape_cluster::node::Live;
+use shipshape_cluster::node::{Live, with_marks};
 use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, ErrorClass, Key};
-use shipshape_engine::decision::{Effect, Kept, KeptKind, LockRequest, NodeTarget, PodTarget};
+use shipshape_engine::decision::{
+    Effect, Kept, KeptKind, LockRequest, Marks, NodeTarget, PodTarget,
+};
 use shipshape_engine::drain::{Refusal, payer};
 use shipshape_engine::ledger::{Ledger, Slot};
 use shipshape_provider::Error as CloudError;
@@ -26,9 +27,6 @@ use crate::context::Context;
 use crate::drain;
 use crate::error::PassError;
 use crate::evictions::{Grant, Refusing};
-
-/// The effect of the mark: the scheduler prefers other nodes and may still use this one.
-const MARK_EFFECT: &str = "PreferNoSchedule";
 
 /// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
 pub(crate) async fn perform(
@@ -69,7 +67,7 @@ async fn perform_one(
         Effect::EnsureLabels { node, add, remove } => {
             write_labels(context, node, add, remove).await
         }
-        Effect::MarkOutdated { node, marked } => mark(context, node, *marked).await,
+        Effect::MarkNode { node, run, marks } => mark(context, node, run, *marks).await,
         Effect::EvictPod(target) => evict_pod(context, target).await,
         Effect::DeleteMachine(id) => {
             let cloud = context.provider(provider).await?;
@@ -119,9 +117,10 @@ async fn scale_autoscaler(context: &Context, effect: &Effect) -> Result<(), Pass
         name,
         original,
         holder,
+        run,
     } = effect
     {
-        deployment::hold(client, (namespace, name), *original, holder).await?;
+        deployment::hold(client, (namespace, name), *original, (holder, run)).await?;
     } else if let Effect::ReleaseDeployment {
         namespace,
         name,
@@ -256,26 +255,17 @@ async fn write_labels(
     Ok(())
 }
 
-/// The mark names its run by UID, so that two runs do not take off each other's.
-async fn mark(context: &Context, target: &NodeTarget, marked: bool) -> Result<(), PassError> {
+/// The marks name their run by UID, so that two runs do not take off each other's.
+async fn mark(
+    context: &Context,
+    target: &NodeTarget,
+    run: &str,
+    marks: Marks,
+) -> Result<(), PassError> {
     let Live::Here(node) = context.nodes.live(&target.name, &target.uid).await? else {
         return Ok(());
     };
-    let mut wanted = node.as_ref().clone();
-    let taints = wanted
-        .spec
-        .get_or_insert_default()
-        .taints
-        .get_or_insert_default();
-    taints.retain(|taint| !is_mark_of(taint, &target.operation));
-    if marked && !taints.iter().any(is_mark) {
-        taints.push(Taint {
-            key: names::TAINT_OUTDATED.to_owned(),
-            value: Some(target.operation.clone()),
-            effect: MARK_EFFECT.to_owned(),
-            time_added: None,
-        });
-    }
+    let wanted = with_marks(&node, &target.operation, run, marks);
     let written = context.nodes.write(&node, &wanted).await?;
     // The end of a run looks for marks in the store; it must not miss the latest.
     if let Some(version) = written.version() {
@@ -284,14 +274,6 @@ async fn mark(context: &Context, target: &NodeTarget, marked: bool) -> Result<()
         context.stores.nodes.wait_for(&key).await?;
     }
     Ok(())
-}
-
-fn is_mark(taint: &Taint) -> bool {
-    taint.key == names::TAINT_OUTDATED && taint.effect == MARK_EFFECT
-}
-
-fn is_mark_of(taint: &Taint, run_uid: &str) -> bool {
-    is_mark(taint) && taint.value.as_deref() == Some(run_uid)
 }
 
 /// A machine on its way out needs neither protection nor tags.

@@ -2,7 +2,7 @@
 //!
 //! Owns the four calls of a pass. Must not disrupt nodes: its effects are slots, tasks and marks.
 
-mod autoscalers;
+pub(crate) mod autoscalers;
 mod observe;
 mod preflight;
 

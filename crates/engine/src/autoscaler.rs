@@ -36,9 +36,9 @@ pub enum Move {
     Change(Vec<Effect>),
 }
 
-/// The way to a held autoscaler.
+/// The way to a held autoscaler. `run` is UID and `namespace/name`.
 pub fn hold(
-    run_uid: &str,
+    run: (&str, &str),
     record: Option<&AutoscalerRecord>,
     found: &[DeploymentView],
     now: Timestamp,
@@ -63,7 +63,8 @@ pub fn hold(
             namespace: target.namespace.clone(),
             name: target.name.clone(),
             original: target.original_replicas,
-            holder: run_uid.to_owned(),
+            holder: run.0.to_owned(),
+            run: run.1.to_owned(),
         })
     });
     changes(missing.collect())
@@ -144,21 +145,36 @@ mod tests {
     #[test]
     fn the_original_is_recorded_first_and_a_held_count_is_never_taken_for_it() {
         let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(saved(hold("run", None, &[live(2, None)], now)), 2);
-        assert_eq!(saved(hold("run", None, &[live(0, Some(2))], now)), 2);
+        assert_eq!(
+            saved(hold(("run", "ns/run"), None, &[live(2, None)], now)),
+            2
+        );
+        assert_eq!(
+            saved(hold(("run", "ns/run"), None, &[live(0, Some(2))], now)),
+            2
+        );
     }
 
     #[test]
     fn it_is_held_once_and_then_left_alone() {
         let now = Timestamp::UNIX_EPOCH;
-        let step = hold("run", Some(&record(2)), &[live(2, None)], now);
+        let step = hold(("run", "ns/run"), Some(&record(2)), &[live(2, None)], now);
         assert!(
             matches!(&step, Move::Change(effects) if effects.len() == 1),
             "{step:?}"
         );
-        let step = hold("run", Some(&record(2)), &[live(0, Some(2))], now);
+        let step = hold(
+            ("run", "ns/run"),
+            Some(&record(2)),
+            &[live(0, Some(2))],
+            now,
+        );
         assert_eq!(step, Move::Done);
-        assert_eq!(hold("run", Some(&record(2)), &[], now), Move::Done, "gone");
+        assert_eq!(
+            hold(("run", "ns/run"), Some(&record(2)), &[], now),
+            Move::Done,
+            "gone"
+        );
     }
 
     #[test]

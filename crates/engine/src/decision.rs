@@ -74,12 +74,14 @@ pub enum Effect {
         /// Keys to take away.
         remove: Vec<String>,
     },
-    /// Sets or lifts the run's mark on an outdated node.
-    MarkOutdated {
+    /// Makes a node carry exactly these marks of a run, in one write.
+    MarkNode {
         /// The node; its operation is the run's UID.
         node: NodeTarget,
-        /// Whether the mark shall be there.
-        marked: bool,
+        /// The run as `namespace/name`.
+        run: String,
+        /// What it shall carry.
+        marks: Marks,
     },
     /// Evicts one pod.
     EvictPod(PodTarget),
@@ -127,6 +129,8 @@ pub enum Effect {
         original: i32,
         /// UID of the run that holds it.
         holder: String,
+        /// The same run as `namespace/name`.
+        run: String,
     },
     /// Takes the marks of a hold off a Deployment, and gives it its count back.
     ReleaseDeployment {
@@ -194,7 +198,7 @@ impl Effect {
             Self::EnsureCordoned(_) => "EnsureCordoned",
             Self::EnsureUncordoned(_) => "EnsureUncordoned",
             Self::EnsureLabels { .. } => "EnsureLabels",
-            Self::MarkOutdated { .. } => "MarkOutdated",
+            Self::MarkNode { .. } => "MarkNode",
             Self::EvictPod(_) => "EvictPod",
             Self::ProtectMachine { .. } => "ProtectMachine",
             Self::TagMachine { .. } => "TagMachine",
@@ -231,7 +235,7 @@ impl Effect {
             | Self::EnsureCordoned(_)
             | Self::EnsureUncordoned(_)
             | Self::EnsureLabels { .. }
-            | Self::MarkOutdated { .. }
+            | Self::MarkNode { .. }
             | Self::EvictPod(_)
             | Self::ProtectMachine { .. }
             | Self::TagMachine { .. }
@@ -256,6 +260,7 @@ impl Effect {
                 | Self::EnsureCordoned(_)
                 | Self::EnsureUncordoned(_)
                 | Self::EnsureLabels { .. }
+                | Self::MarkNode { .. }
                 | Self::ProtectMachine { .. }
                 | Self::TagMachine { .. }
                 | Self::DeleteMachine(_)
@@ -289,6 +294,23 @@ pub struct NodeTarget {
     pub resource_version: String,
     /// The operation that asks.
     pub operation: String,
+}
+
+/// What a run puts on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The soft taint of an outdated node.
+    pub outdated: bool,
+    /// The annotation that forbids a cluster autoscaler to remove it.
+    pub held: bool,
+}
+
+impl Marks {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        outdated: false,
+        held: false,
+    };
 }
 
 /// A pod, so exactly that a stranger of the same name is safe.

@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRunSpec, NodePatchTask, TaskStep};
 
 use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
-use crate::decision::{Decision, Effect, Kept, KeptKind, Notice};
+use crate::decision::{Decision, Effect, Kept, KeptKind, Marks, NodeTarget, Notice};
 use crate::ledger::{Ledger, Slot};
 use crate::plan;
 use crate::settings::Settings;
@@ -45,6 +45,14 @@ pub fn decide(
     };
     draft.decide();
     draft.decision
+}
+
+/// What every node of the plan of such a run carries.
+pub fn marks_wanted(spec: &NodePatchRunSpec) -> Marks {
+    Marks {
+        outdated: true,
+        held: spec.forbids_scale_down(),
+    }
 }
 
 /// Whether the run has nothing more to do, unless somebody asks for another try of a node.
@@ -74,6 +82,7 @@ impl Draft<'_> {
             let message = "a node is tried again".to_owned();
             self.claim(COMPLETED, Truth::False, "TriedAgain", message);
             self.decision.status.groups_restored = None;
+            self.decision.status.marked = None;
         }
         if !self.is_accepted() || !self.is_kept() {
             return;
@@ -107,13 +116,20 @@ impl Draft<'_> {
             self.decision.wake = Some(self.now);
             return;
         }
+        let marks = marks_wanted(&self.snapshot.run.spec);
         for node in self.snapshot.unmarked.clone() {
-            self.decision
-                .effects
-                .push(Effect::MarkOutdated { node, marked: true });
+            self.put_marks(node, marks);
         }
         self.wait("all nodes of the plan to be marked as outdated".to_owned());
         self.decision.wake = Some(self.now);
+    }
+
+    fn put_marks(&mut self, node: NodeTarget, marks: Marks) {
+        let kept = kept(self.snapshot);
+        let run = format!("{}/{}", kept.namespace, kept.name);
+        self.decision
+            .effects
+            .push(Effect::MarkNode { node, run, marks });
     }
 
     /// Tasks that are under way and not set aside.

@@ -17,6 +17,7 @@ use shipshape_api::names;
 pub use budget::{BudgetLimit, BudgetView};
 pub use volume::AttachmentView;
 
+use crate::decision::Marks;
 use crate::labels::Labels;
 use crate::ledger::Role;
 use crate::machine::ProviderId;
@@ -90,8 +91,22 @@ pub struct NodeView {
     pub cordoned_by: Option<String>,
     /// Runs, by UID, whose mark of an outdated node it carries.
     pub marks: Vec<String>,
+    /// Whether a cluster autoscaler may remove it.
+    pub scale_down: ScaleDown,
     /// Whether it is being deleted.
     pub deleting: bool,
+}
+
+/// Whether a cluster autoscaler may remove a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ScaleDown {
+    /// Nobody has said anything about it.
+    #[default]
+    Unsaid,
+    /// Somebody else has, one way or the other.
+    Foreign,
+    /// A run, by UID, forbids it.
+    HeldBy(String),
 }
 
 impl NodeView {
@@ -113,9 +128,26 @@ impl NodeView {
             unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
             cordoned_by: annotation(meta, names::ANNOTATION_CORDONED_BY),
             marks: spec.map(marks_of).unwrap_or_default(),
+            scale_down: scale_down_of(meta),
             deleting: meta.deletion_timestamp.is_some(),
             labels,
         }
+    }
+
+    /// Runs, by UID, that have put something on it: their mark, or their hold. One that has put both
+    /// is named twice.
+    pub fn marked_by(&self) -> impl Iterator<Item = &String> {
+        let holder = match &self.scale_down {
+            ScaleDown::HeldBy(run) => Some(run),
+            ScaleDown::Unsaid | ScaleDown::Foreign => None,
+        };
+        self.marks.iter().chain(holder)
+    }
+
+    /// Whether something is missing of what the nodes of a plan carry.
+    pub fn lacks(&self, wanted: Marks) -> bool {
+        (wanted.outdated && self.marks.is_empty())
+            || (wanted.held && self.scale_down == ScaleDown::Unsaid)
     }
 
     /// The role that budgets tell apart.
@@ -128,6 +160,15 @@ impl NodeView {
         } else {
             Role::Worker
         }
+    }
+}
+
+fn scale_down_of(meta: &ObjectMeta) -> ScaleDown {
+    let said = annotation(meta, names::ANNOTATION_SCALE_DOWN_DISABLED);
+    match (annotation(meta, names::ANNOTATION_SCALE_DOWN_HELD_BY), said) {
+        (Some(run), _) => ScaleDown::HeldBy(run),
+        (None, Some(_)) => ScaleDown::Foreign,
+        (None, None) => ScaleDown::Unsaid,
     }
 }
 

@@ -166,6 +166,7 @@ impl Witness {
         self.check_foreign_cordon(at, &node);
         self.check_cordon(at, &node);
         self.check_labels(at, &node);
+        self.check_scale_down(at, &node);
         if let Some(id) = node.provider_id.as_ref().filter(|_| node.ready) {
             self.was_ready.insert(id.as_str().to_owned());
         }
@@ -184,6 +185,7 @@ impl Witness {
         }
         self.check_claims(at, before.as_deref(), task, old_machine_runs);
         self.check_transferred(at, task);
+        self.check_replacement_held(at, task);
         self.fill_vacancies();
         self.forget_grants();
     }

@@ -43,6 +43,7 @@ macro_rules! stories {
 
 stories! {
     autoscaler: "autoscaler.yaml",
+    autoscaler_scale_down: "autoscaler-scale-down.yaml",
     bare_pod: "bare-pod.yaml",
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use shipshape_api::NodePatchRun;
-use shipshape_api::names::{ANNOTATION_HELD_BY, ANNOTATION_ORIGINAL_REPLICAS};
+use shipshape_api::names::{ANNOTATION_ORIGINAL_REPLICAS, LABEL_HELD_BY};
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::autoscaler::DeploymentView;
@@ -29,7 +29,7 @@ pub(super) async fn look(
         .autoscaler
         .as_ref()
         .is_some_and(|record| record.scaled_down);
-    let is_starting = control.enabled() && status.marked == Some(true) && !is_held;
+    let is_starting = control.scales_to_zero() && status.marked == Some(true) && !is_held;
     let is_restoring = is_ending && status.autoscaler.is_some();
     if !is_starting && !is_restoring {
         return Observed::NotAsked;
@@ -46,12 +46,12 @@ pub(super) async fn look(
     }
 }
 
-/// Deployments that other runs, not yet over, have recorded too.
-pub(super) fn shared(context: &Context, run: &NodePatchRun) -> Vec<(String, String)> {
+/// Deployments that other runs than this one, not yet over, have recorded.
+pub(crate) fn held_by_others(context: &Context, run_uid: &str) -> Vec<(String, String)> {
     let runs = context.stores.runs.list();
     let others = runs
         .iter()
-        .filter(|other| other.metadata.uid != run.metadata.uid)
+        .filter(|other| other.metadata.uid.as_deref() != Some(run_uid))
         .filter_map(|other| other.status.as_ref())
         .filter(|status| !is_over(status));
     others
@@ -62,7 +62,8 @@ pub(super) fn shared(context: &Context, run: &NodePatchRun) -> Vec<(String, Stri
         .collect()
 }
 
-fn view(found: &Deployment) -> DeploymentView {
+/// A Deployment as a decision sees it.
+pub(crate) fn view(found: &Deployment) -> DeploymentView {
     let notes = found.annotations();
     DeploymentView {
         namespace: found.namespace().unwrap_or_default(),
@@ -75,7 +76,7 @@ fn view(found: &Deployment) -> DeploymentView {
         saved: notes
             .get(ANNOTATION_ORIGINAL_REPLICAS)
             .and_then(|text| text.parse().ok()),
-        held_by: notes.get(ANNOTATION_HELD_BY).cloned(),
+        held_by: found.labels().get(LABEL_HELD_BY).cloned(),
     }
 }
 

@@ -15,7 +15,7 @@ use shipshape_engine::decision::NodeTarget;
 use shipshape_engine::ledger::Ledger;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan;
-use shipshape_engine::run::is_over;
+use shipshape_engine::run::{is_over, marks_wanted};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
@@ -72,7 +72,7 @@ pub(super) async fn observe(
             None => Vec::new(),
         },
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
-        shared_autoscalers: autoscalers::shared(context, &run),
+        shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
         down: match ledger.present() {
             Some(ledger) => look.down(ledger),
             None => Vec::new(),
@@ -207,11 +207,12 @@ impl Look<'_> {
         let stores = &self.context.stores;
         let plan = self.run.status.as_ref().and_then(|it| it.plan.as_ref());
         let candidates = plan.map_or(&[][..], |plan| plan.candidates.as_slice());
+        let wanted = marks_wanted(&self.run.spec);
         candidates
             .iter()
             .filter_map(|one| {
                 let node = stores.nodes.get(&Key::cluster(&one.name))?;
-                let is_due = node.uid == one.uid && node.marks.is_empty();
+                let is_due = node.uid == one.uid && node.lacks(wanted);
                 is_due.then(|| self.target(&node))
             })
             .take(MARKS_AT_ONCE)

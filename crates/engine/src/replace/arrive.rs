@@ -19,12 +19,18 @@ use super::order;
 use super::undo::gave_up;
 use crate::admit;
 use crate::condition::Truth;
-use crate::decision::{Effect, LockRequest, NodeTarget, Notice};
+use crate::decision::{Effect, LockRequest, Marks, NodeTarget, Notice};
 use crate::machine::{Group, GroupId, Machine, MachineId, MachineState, ReplacementRequest, Token};
 use crate::naming::replacement_token;
 use crate::snapshot::{LockView, PendingView};
 use crate::transfer;
 use crate::view::{NodeView, PodView};
+
+/// What a replacement carries until its run ends.
+const REPLACEMENT_MARKS: Marks = Marks {
+    outdated: false,
+    held: true,
+};
 
 /// Entered with the task. Left when the node's lock is ours and the replacement's intent is worked
 /// out. Asks for the lock only.
@@ -246,6 +252,9 @@ pub(super) fn join(draft: &mut Draft<'_>) {
     ) else {
         return;
     };
+    if let Some(node) = node.as_ref().filter(|node| is_hold_due(draft, node)) {
+        return hold_scale_down(draft, node);
+    }
     if let Some(node) = node.filter(|node| node.ready) {
         return wait_for_daemons(draft, &node);
     }
@@ -253,6 +262,27 @@ pub(super) fn join(draft: &mut Draft<'_>) {
         draft.follow_new(PendingNodeGoal::Join);
     }
     draft.wait_as_usual(None);
+}
+
+/// Whether the new node must be held before it counts: it is nearly empty, and that is what an
+/// autoscaler looks for.
+fn is_hold_due(draft: &Draft<'_>, node: &NodeView) -> bool {
+    let run = draft.snapshot.run.spec.as_ref();
+    run.is_some_and(|run| run.forbids_scale_down()) && node.lacks(REPLACEMENT_MARKS)
+}
+
+fn hold_scale_down(draft: &mut Draft<'_>, node: &NodeView) {
+    let task = &draft.snapshot.task;
+    let namespace = task.metadata.namespace.as_deref().unwrap_or_default();
+    draft.effect(Effect::MarkNode {
+        node: NodeTarget {
+            operation: task.spec.run_uid.clone(),
+            ..node_target(draft, node)
+        },
+        run: format!("{namespace}/{}", task.spec.run_name),
+        marks: REPLACEMENT_MARKS,
+    });
+    draft.look_again();
 }
 
 /// Why the machine will never join, if that is sure.

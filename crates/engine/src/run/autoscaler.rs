@@ -5,8 +5,9 @@
 
 use shipshape_api::conditions::HELD;
 use shipshape_api::node_patch_run::AutoscalerControl;
+use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
 
-use super::Draft;
+use super::{Draft, kept};
 use crate::autoscaler::{self, DeploymentView, Move};
 use crate::condition::{self, Truth};
 use crate::decision::Notice;
@@ -16,7 +17,10 @@ impl Draft<'_> {
     /// Whether the run may begin as far as the autoscaler goes; if not, what follows is decided on.
     pub(super) fn is_autoscaler_held(&mut self) -> bool {
         let control = self.snapshot.run.spec.autoscaler_control.as_ref();
-        let is_wanted = control.is_some_and(AutoscalerControl::enabled);
+        if control.is_some_and(AutoscalerControl::forbids_scale_down) {
+            self.tell_scale_down_forbidden();
+        }
+        let is_wanted = control.is_some_and(AutoscalerControl::scales_to_zero);
         let record = self.decision.status.autoscaler.clone();
         if !is_wanted || record.as_ref().is_some_and(|record| record.scaled_down) {
             return true;
@@ -24,8 +28,9 @@ impl Draft<'_> {
         let Some(found) = self.autoscalers() else {
             return false;
         };
-        let uid = self.snapshot.run.metadata.uid.clone().unwrap_or_default();
-        match autoscaler::hold(&uid, record.as_ref(), &found, self.now) {
+        let kept = kept(self.snapshot);
+        let run = format!("{}/{}", kept.namespace, kept.name);
+        match autoscaler::hold((&kept.uid, &run), record.as_ref(), &found, self.now) {
             Move::Record(record) => {
                 self.decision.status.autoscaler = Some(record);
                 self.decision.wake = Some(self.now);
@@ -85,8 +90,35 @@ impl Draft<'_> {
         self.claim(HELD, truth, reason, message);
     }
 
+    /// The marks on the nodes are the hold; only its being there is left to tell.
+    fn tell_scale_down_forbidden(&mut self) {
+        if condition::is_true(&self.decision.status.conditions, HELD) {
+            return;
+        }
+        let message = "no node of the plan and no replacement may be removed by the autoscaler";
+        self.decision
+            .notices
+            .push(Notice::normal(SCALE_DOWN_FORBIDDEN, message.to_owned()));
+        self.claim(HELD, Truth::True, SCALE_DOWN_FORBIDDEN, message.to_owned());
+    }
+
+    /// The marks are off by now.
+    fn tell_scale_down_allowed(&mut self) {
+        let is_told = self.decision.status.conditions.iter().any(|one| {
+            one.type_ == HELD && one.status == "True" && one.reason == SCALE_DOWN_FORBIDDEN
+        });
+        if is_told {
+            let message = "the autoscaler may remove nodes again".to_owned();
+            self.decision
+                .notices
+                .push(Notice::normal("Restored", message.clone()));
+            self.claim(HELD, Truth::False, "Restored", message);
+        }
+    }
+
     /// Whether the autoscaler is as it was; if not, what follows is decided on.
     pub(super) fn is_autoscaler_restored(&mut self) -> bool {
+        self.tell_scale_down_allowed();
         let Some(record) = self.decision.status.autoscaler.clone() else {
             return true;
         };

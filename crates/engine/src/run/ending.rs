@@ -9,7 +9,7 @@ use shipshape_api::reasons::NO_CANDIDATES;
 
 use super::{Draft, kept, some_of};
 use crate::condition::{self, Truth};
-use crate::decision::{Effect, Notice};
+use crate::decision::{Effect, Marks, Notice};
 use crate::view::is_kept;
 
 /// How a run ends.
@@ -56,10 +56,7 @@ impl Draft<'_> {
         }
         if !self.snapshot.marked.is_empty() {
             for node in self.snapshot.marked.clone() {
-                self.decision.effects.push(Effect::MarkOutdated {
-                    node,
-                    marked: false,
-                });
+                self.put_marks(node, Marks::NONE);
             }
             self.wait("the marks on outdated nodes to be taken off".to_owned());
             self.decision.wake = Some(self.now);

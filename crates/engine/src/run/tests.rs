@@ -1,5 +1,6 @@
 //! Tables for the run: plan first, then slots and tasks, then the next partition, then the end.
 
+mod autoscaler;
 mod slots;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -106,8 +107,8 @@ fn task_at(name: &str, step: TaskStep) -> NodePatchTask {
     task
 }
 
-fn target(name: &str) -> crate::decision::NodeTarget {
-    crate::decision::NodeTarget {
+fn target(name: &str) -> NodeTarget {
+    NodeTarget {
         name: name.to_owned(),
         uid: format!("{name}-uid"),
         resource_version: "1".to_owned(),
@@ -301,7 +302,7 @@ fn outdated_nodes_are_marked_before_the_first_slot_is_granted() {
     if let Some(status) = &mut snapshot.run.status {
         status.marked = None;
     }
-    assert_eq!(names_of(&look(&snapshot)), ["MarkOutdated"]);
+    assert_eq!(names_of(&look(&snapshot)), ["MarkNode"]);
 }
 
 #[test]
@@ -315,7 +316,7 @@ fn every_ending_takes_the_marks_off_and_puts_the_groups_back_first() {
     for mut snapshot in [completed, aborted, deleted] {
         snapshot.marked = vec![target("a")];
         let decision = look(&snapshot);
-        assert_eq!(names_of(&decision), ["MarkOutdated"]);
+        assert_eq!(names_of(&decision), ["MarkNode"]);
         assert!(!is_over(&decision.status));
         snapshot.marked.clear();
         snapshot.run.status = Some(decision.status);
@@ -521,71 +522,4 @@ fn a_run_whose_selectors_match_no_node_says_so_when_it_completes() {
     assert_eq!(completed.unwrap().reason, "NoCandidates");
     let told = notices.iter().filter(|one| one.reason == "NoCandidates");
     assert_eq!(told.count(), 1, "{notices:?}");
-}
-
-fn autoscaler(
-    replicas: i32,
-    saved: Option<i32>,
-) -> Observed<Vec<crate::autoscaler::DeploymentView>> {
-    Observed::Present(vec![crate::autoscaler::DeploymentView {
-        namespace: "kube-system".to_owned(),
-        name: "autoscaler".to_owned(),
-        replicas,
-        saved,
-        held_by: saved.map(|_| "run-uid".to_owned()),
-    }])
-}
-
-#[test]
-fn the_autoscaler_is_recorded_then_held_and_only_then_the_first_slot_is_granted() {
-    let mut snapshot = RunSnapshot {
-        waiting: vec![waiting("a", "z1")],
-        ledger: ledger(&[]),
-        autoscalers: autoscaler(3, None),
-        ..planned()
-    };
-    snapshot.run.spec.autoscaler_control = Some(shipshape_api::node_patch_run::AutoscalerControl {
-        enabled: Some(true),
-        ..shipshape_api::node_patch_run::AutoscalerControl::default()
-    });
-    let recorded = look(&snapshot);
-    assert_eq!(recorded.effects, []);
-    snapshot.run.status = Some(recorded.status);
-    assert_eq!(names_of(&look(&snapshot)), ["HoldDeployment"]);
-    snapshot.autoscalers = autoscaler(0, Some(3));
-    let held = look(&snapshot);
-    assert_eq!(created(&held), ["a"]);
-    assert!(condition::is_true(&held.status.conditions, "Held"));
-    snapshot.run.status = Some(held.status);
-    snapshot.autoscalers = Observed::NotAsked;
-    assert_eq!(created(&look(&snapshot)), ["a"], "looked for once");
-}
-
-#[test]
-fn every_ending_gives_the_autoscaler_its_replicas_back() {
-    for is_deleted in [true, false] {
-        let mut snapshot = planned();
-        snapshot.run.status.as_mut().unwrap().autoscaler =
-            Some(shipshape_api::node_patch_run::AutoscalerRecord {
-                scaled_down: true,
-                targets: vec![shipshape_api::node_patch_run::AutoscalerTarget {
-                    namespace: "kube-system".to_owned(),
-                    name: "autoscaler".to_owned(),
-                    original_replicas: 3,
-                    last_scaled_at: None,
-                }],
-            });
-        if is_deleted {
-            snapshot.run.metadata.deletion_timestamp = Some(Time(now()));
-        } else {
-            snapshot.run.spec.abort = Some(true);
-        }
-        snapshot.autoscalers = autoscaler(0, Some(3));
-        let decision = look(&snapshot);
-        assert_eq!(names_of(&decision), ["ReleaseDeployment"]);
-        snapshot.autoscalers = autoscaler(3, None);
-        let decision = look(&snapshot);
-        let record = decision.status.autoscaler.unwrap();
-        assert!(!record.scaled_down);
-    }
 }

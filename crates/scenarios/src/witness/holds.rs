@@ -1,11 +1,12 @@
-//! What is held for a while and given back: Deployments (I9, I10) and node locks (I26).
+//! What is held for a while and given back: Deployments and scale-down of nodes (I9, I10), and node
+//! locks (I26).
 //!
 //! Owns the checks of one holder at a time, of originals that are saved once, and of their return.
 
 use jiff::Timestamp;
 use shipshape_api::names::lock_name;
 use shipshape_api::{NodePatchTask, NodePatchTaskStatus, TaskStep};
-use shipshape_engine::view::NodeView;
+use shipshape_engine::view::{NodeView, ScaleDown};
 
 use super::Witness;
 
@@ -56,9 +57,45 @@ impl Witness {
             .deployments
             .iter()
             .filter(|(_, one)| one.saved.is_some());
-        let held: Vec<String> = held.map(|(name, _)| name.clone()).collect();
-        for name in held {
-            self.violated("I9", at, format!("Deployment {name} is still held"));
+        let mut held: Vec<String> = held.map(|(name, _)| format!("Deployment {name}")).collect();
+        let nodes = self.nodes.values();
+        let nodes = nodes.filter(|node| matches!(node.scale_down, ScaleDown::HeldBy(_)));
+        held.extend(nodes.map(|node| format!("node {}", node.name)));
+        for what in held {
+            self.violated("I9", at, format!("{what} is still held"));
+        }
+    }
+
+    /// I10: what somebody else has told the autoscaler about a node stays. I9: what we have told it goes
+    /// without a trace.
+    pub(super) fn check_scale_down(&mut self, at: Timestamp, node: &NodeView) {
+        let before = self.known.get(&node.uid).map(|known| &known.scale_down);
+        let invariant = match (before, &node.scale_down) {
+            (Some(ScaleDown::Foreign), ScaleDown::Unsaid | ScaleDown::HeldBy(_)) => "I10",
+            (Some(ScaleDown::HeldBy(_)), ScaleDown::Foreign) => "I9",
+            _ => return,
+        };
+        let text = format!(
+            "what the autoscaler is told of node {} went from {before:?} to {:?}",
+            node.name, node.scale_down
+        );
+        self.violated(invariant, at, text);
+    }
+
+    /// I9: a replacement that counts is held, where the run forbids scale-down. Told from two watches,
+    /// so only where they keep their order.
+    pub(super) fn check_replacement_held(&mut self, at: Timestamp, task: &NodePatchTask) {
+        let run = self.runs.get(&task.spec.run_uid).filter(|_| self.is_exact);
+        let forbids = run.is_some_and(|run| run.spec.forbids_scale_down());
+        let status = task.status.as_ref();
+        let is_over = status.is_some_and(|status| status.step_name().is_final());
+        let new = status.and_then(|status| status.new_node_name.as_ref());
+        let new = new.and_then(|name| self.nodes.get(name));
+        if let Some(node) = new.filter(|_| forbids && !is_over)
+            && node.scale_down == ScaleDown::Unsaid
+        {
+            let text = format!("the autoscaler may remove replacement {}", node.name);
+            self.violated("I9", at, text);
         }
     }
 

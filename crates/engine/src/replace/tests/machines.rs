@@ -1,10 +1,12 @@
 //! Tables for the objects that follow the machines of a task.
 
 use jiff::SignedDuration;
+use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerMode, NodePatchRunSpec};
 use shipshape_api::{AwsProvider, CspState, DrainOptions, PendingNodeGoal, PodRule, ProviderRef};
 
 use super::ways_out::{late, next, pending, silent};
 use super::*;
+use crate::view::ScaleDown;
 
 #[test]
 fn a_joining_machine_is_followed_and_neither_asked_for_nor_asked_about_again() {
@@ -171,4 +173,33 @@ fn what_only_a_person_can_help_with_is_told_once() {
     assert!(message.starts_with("pod default/bare: "), "{message}");
     world.task.status = Some(decision.status);
     assert_eq!(look(&world).notices, []);
+}
+
+#[test]
+fn a_replacement_is_held_before_it_counts_where_the_run_forbids_scale_down() {
+    let mut world = world_at(TaskStep::Join);
+    let control = AutoscalerControl {
+        enabled: Some(true),
+        mode: Some(AutoscalerMode::ForbidScaleDown),
+        ..AutoscalerControl::default()
+    };
+    world.run.spec = Some(Box::new(NodePatchRunSpec {
+        autoscaler_control: Some(control),
+        ..NodePatchRunSpec::default()
+    }));
+    let decision = look(&world);
+    let [Effect::MarkNode { node, marks, .. }] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects)
+    };
+    assert_eq!(node.name, "new");
+    assert_eq!(node.operation, world.task.spec.run_uid, "the run holds it");
+    assert!(marks.held && !marks.outdated, "{marks:?}");
+    assert_eq!(step(&decision), TaskStep::Join);
+    for scale_down in [ScaleDown::HeldBy("run".to_owned()), ScaleDown::Foreign] {
+        world.new_node = Observed::Present(NodeView {
+            scale_down,
+            ..super::node("new")
+        });
+        assert_eq!(step(&look(&world)), TaskStep::Cordon);
+    }
 }

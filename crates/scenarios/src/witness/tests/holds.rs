@@ -1,6 +1,7 @@
 //! What is held and given back: I9, I10, I26.
 
 use serde_json::json;
+use shipshape_engine::view::ScaleDown;
 
 use super::*;
 
@@ -52,6 +53,60 @@ fn a_count_that_does_not_come_back_breaks_i9() {
         broken(vec![deployment(3, None), deployment(0, Some("3"))]),
         ["I9"]
     );
+}
+
+fn told(name: &str, scale_down: ScaleDown) -> Fact {
+    Fact::Node(NodeView {
+        scale_down,
+        ..node(name)
+    })
+}
+
+#[test]
+fn a_scale_down_that_is_forbidden_for_a_while_breaks_nothing() {
+    let ours = || ScaleDown::HeldBy("run".to_owned());
+    let facts = vec![
+        told("a", ScaleDown::Unsaid),
+        told("a", ours()),
+        told("a", ScaleDown::Unsaid),
+        told("b", ScaleDown::Foreign),
+        told("b", ScaleDown::Foreign),
+    ];
+    assert_eq!(broken(facts), Vec::<&str>::new());
+}
+
+#[test]
+fn a_scale_down_that_stays_forbidden_breaks_i9() {
+    let ours = || ScaleDown::HeldBy("run".to_owned());
+    assert_eq!(broken(vec![told("a", ours())]), ["I9"]);
+    let half = vec![told("a", ours()), told("a", ScaleDown::Foreign)];
+    assert_eq!(broken(half), ["I9"]);
+}
+
+#[test]
+fn a_word_of_somebody_else_that_is_taken_over_breaks_i10() {
+    for after in [ScaleDown::Unsaid, ScaleDown::HeldBy("run".to_owned())] {
+        let gone = Fact::NodeGone("a".to_owned());
+        let facts = vec![told("a", ScaleDown::Foreign), told("a", after), gone];
+        assert_eq!(broken(facts), ["I10"]);
+    }
+}
+
+#[test]
+fn a_replacement_that_the_autoscaler_may_remove_breaks_i9() {
+    let forbids = json!({ "autoscalerControl": { "enabled": true, "mode": "ForbidScaleDown" } });
+    let counted = || task("a", json!({}), json!({ "newNodeName": "new" }));
+    let facts = |spec, scale_down| {
+        let gone = Fact::NodeGone("new".to_owned());
+        vec![run("run", spec), told("new", scale_down), counted(), gone]
+    };
+    let ours = ScaleDown::HeldBy("run".to_owned());
+    assert_eq!(
+        broken(facts(json!({}), ScaleDown::Unsaid)),
+        Vec::<&str>::new()
+    );
+    assert_eq!(broken(facts(forbids.clone(), ours)), Vec::<&str>::new());
+    assert_eq!(broken(facts(forbids, ScaleDown::Unsaid)), ["I9"]);
 }
 
 fn lock(operation: &str) -> Fact {

@@ -1,0 +1,151 @@
+//! What a run puts on nodes while it lasts: the soft taint of an outdated node, the word to the cluster
+//! autoscaler, and the run's name, so that whoever finds them can ask for it.
+//!
+//! Owns the edit of those three, and touches nothing that others have put there: another run's mark is
+//! enough of a mark, and an annotation that somebody else has set stays as it is. Must not write.
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kube::ResourceExt;
+use shipshape_api::names::{
+    ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_HELD_BY, TAINT_OUTDATED, run_annotation,
+};
+use shipshape_engine::decision::Marks;
+
+/// The effect of the mark: the scheduler prefers other nodes and may still use this one.
+const MARK_EFFECT: &str = "PreferNoSchedule";
+/// What the annotation of the autoscaler says.
+const FORBIDDEN: &str = "true";
+
+/// The node as it is when it carries exactly these marks of the run. `run` is `namespace/name`.
+pub fn with_marks(live: &Node, run_uid: &str, run: &str, marks: Marks) -> Node {
+    let mut node = live.clone();
+    let is_tainted = taint(&mut node, run_uid, marks.outdated);
+    let is_held = hold(&mut node, run_uid, marks.held);
+    let notes = node.annotations_mut();
+    if is_tainted || is_held {
+        notes.insert(run_annotation(run_uid), run.to_owned());
+    } else {
+        notes.remove(&run_annotation(run_uid));
+    }
+    node
+}
+
+/// Sets or takes off the run's taint; says whether it is there.
+fn taint(node: &mut Node, run_uid: &str, wanted: bool) -> bool {
+    let taints = node
+        .spec
+        .get_or_insert_default()
+        .taints
+        .get_or_insert_default();
+    let is_mark = |taint: &Taint| taint.key == TAINT_OUTDATED && taint.effect == MARK_EFFECT;
+    let is_own = |taint: &Taint| is_mark(taint) && taint.value.as_deref() == Some(run_uid);
+    if !wanted {
+        taints.retain(|taint| !is_own(taint));
+    } else if !taints.iter().any(is_mark) {
+        taints.push(Taint {
+            key: TAINT_OUTDATED.to_owned(),
+            value: Some(run_uid.to_owned()),
+            effect: MARK_EFFECT.to_owned(),
+            time_added: None,
+        });
+    }
+    taints.iter().any(is_own)
+}
+
+/// Sets or takes off the run's word to the autoscaler; says whether it is there.
+fn hold(node: &mut Node, run_uid: &str, wanted: bool) -> bool {
+    let notes = node.annotations_mut();
+    let holder = notes.get(ANNOTATION_SCALE_DOWN_HELD_BY).cloned();
+    if wanted && holder.is_none() && !notes.contains_key(ANNOTATION_SCALE_DOWN_DISABLED) {
+        notes.insert(
+            ANNOTATION_SCALE_DOWN_DISABLED.to_owned(),
+            FORBIDDEN.to_owned(),
+        );
+        notes.insert(ANNOTATION_SCALE_DOWN_HELD_BY.to_owned(), run_uid.to_owned());
+        return true;
+    }
+    let is_own = holder.as_deref() == Some(run_uid);
+    if is_own && !wanted {
+        notes.remove(ANNOTATION_SCALE_DOWN_HELD_BY);
+        // A value that is not ours is somebody's later word.
+        let said = notes.get(ANNOTATION_SCALE_DOWN_DISABLED);
+        if said.map(String::as_str) == Some(FORBIDDEN) {
+            notes.remove(ANNOTATION_SCALE_DOWN_DISABLED);
+        }
+    }
+    is_own && wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use shipshape_engine::view::{NodeView, ScaleDown};
+
+    use super::*;
+
+    const BOTH: Marks = Marks {
+        outdated: true,
+        held: true,
+    };
+
+    fn noted(key: &str, value: &str) -> Node {
+        let mut node = Node::default();
+        node.annotations_mut()
+            .insert(key.to_owned(), value.to_owned());
+        node
+    }
+
+    /// Without the empty lists that an edit may leave, which are nothing to a server.
+    fn plain(mut node: Node) -> Node {
+        let spec = node.spec.get_or_insert_default();
+        spec.taints = spec.taints.take().filter(|taints| !taints.is_empty());
+        node.annotations_mut();
+        node
+    }
+
+    #[test]
+    fn marks_come_and_go_without_a_trace() {
+        let before = Node::default();
+        let marked = with_marks(&before, "uid", "ns/run", BOTH);
+        let view = NodeView::of(&marked);
+        assert_eq!(view.marks, ["uid"]);
+        assert_eq!(view.scale_down, ScaleDown::HeldBy("uid".to_owned()));
+        assert_eq!(marked.annotations()["run.shipshape.dev/uid"], "ns/run");
+        assert_eq!(
+            marked.annotations()[ANNOTATION_SCALE_DOWN_DISABLED],
+            FORBIDDEN
+        );
+        let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
+        assert_eq!(plain(after), plain(before));
+    }
+
+    #[test]
+    fn what_somebody_else_told_the_autoscaler_is_neither_changed_nor_taken_off() {
+        for said in ["true", "false"] {
+            let foreign = noted(ANNOTATION_SCALE_DOWN_DISABLED, said);
+            let marked = with_marks(&foreign, "uid", "ns/run", BOTH);
+            assert_eq!(NodeView::of(&marked).scale_down, ScaleDown::Foreign);
+            assert_eq!(marked.annotations()[ANNOTATION_SCALE_DOWN_DISABLED], said);
+            let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
+            assert_eq!(plain(after), plain(foreign));
+        }
+    }
+
+    #[test]
+    fn a_later_word_of_somebody_else_outlives_the_hold() {
+        let mut marked = with_marks(&Node::default(), "uid", "ns/run", BOTH);
+        marked.annotations_mut().insert(
+            ANNOTATION_SCALE_DOWN_DISABLED.to_owned(),
+            "false".to_owned(),
+        );
+        let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
+        assert_eq!(NodeView::of(&after).scale_down, ScaleDown::Foreign);
+    }
+
+    #[test]
+    fn the_marks_of_another_run_are_enough_and_are_left_alone() {
+        let first = with_marks(&Node::default(), "one", "ns/one", BOTH);
+        let both = with_marks(&first, "two", "ns/two", BOTH);
+        assert_eq!(both, first);
+        assert_eq!(with_marks(&first, "two", "ns/two", Marks::NONE), first);
+    }
+}
