@@ -10,13 +10,15 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 
 use crate::clock::Clock;
 use crate::error::{Error, ErrorClass, Result, call};
 use crate::patch::Written;
-use shipshape_api::names::{ANNOTATION_NODE_UID, ANNOTATION_OPERATION, FIELD_MANAGER, lock_name};
+use shipshape_api::names::{
+    ANNOTATION_NODE_UID, ANNOTATION_OPERATION, FIELD_MANAGER, LOCK_PREFIX, lock_name,
+};
 
 /// Who asks for which node.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +164,20 @@ impl Locks {
             Err(error) if error.class() == ErrorClass::Gone => Ok(Release::Absent),
             Err(error) => Err(error),
         }
+    }
+
+    /// All locks that are held, each with the name of its node. A node whose name is too long to be told
+    /// from that of its lock is left out.
+    pub async fn all(&self) -> Result<Vec<(String, Holding)>> {
+        let leases = call("list", "Leases", self.api.list(&ListParams::default())).await?;
+        let held = leases.items.iter().filter_map(|lease| {
+            let name = lease.name_any();
+            let node = name.strip_prefix(LOCK_PREFIX)?;
+            let holding = holding(lease);
+            let is_lock = !holding.operation.is_empty() && lock_name(node) == name;
+            is_lock.then(|| (node.to_owned(), holding))
+        });
+        Ok(held.collect())
     }
 
     async fn get(&self, node: &str) -> Result<Option<Lease>> {

@@ -19,6 +19,7 @@ use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::settings::Settings;
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use shipshape_provider::Provider;
+use tokio::sync::Notify;
 
 use crate::error::PassError;
 use crate::evictions::Evictions;
@@ -222,6 +223,8 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) evictions: Evictions,
     pub(crate) vitals: Vitals,
+    /// Told when a run goes, or ends without one, so that what it may have left is looked for.
+    pub(crate) orphaned: Arc<Notify>,
     providers: Providers,
 }
 
@@ -249,6 +252,7 @@ impl Context {
             ),
             evictions: Evictions::default(),
             vitals,
+            orphaned: Arc::new(Notify::new()),
             providers,
             settings,
             clock,

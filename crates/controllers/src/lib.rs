@@ -11,6 +11,7 @@ mod evictions;
 mod operator;
 mod pending;
 mod perform;
+mod relics;
 mod report;
 mod run;
 mod sweep;

@@ -16,7 +16,7 @@ use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::vitals::Vitals;
-use crate::{pending, run, sweep, task, watches};
+use crate::{pending, relics, run, sweep, task, watches};
 
 /// Clouds by the type that a manifest names.
 pub type Providers = BTreeMap<String, Arc<dyn ProviderSource>>;
@@ -127,6 +127,7 @@ impl Operator {
                 biased;
                 () = shutdown.begun() => {}
                 () = sweep::sweep(&context) => {}
+                () = relics::sweep(&context) => {}
             }
         };
         futures::join!(runs, tasks, machines, sweep, stop);

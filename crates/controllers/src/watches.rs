@@ -38,16 +38,24 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
     vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
             let (tasks, queues) = (stores.tasks.clone(), queues.clone());
+            let orphaned = Arc::clone(&context.orphaned);
             move |change| {
                 queues.runs.add(Key::of(change.object().as_ref()));
                 wake_for_run(&tasks, &queues.tasks, &change);
+                if matches!(change, Change::Deleted { .. }) {
+                    orphaned.notify_one();
+                }
             }
         }),
         stores
             .tasks
             .start(Api::all(client()), Settings::default(), {
                 let (stores, queues) = (stores.clone(), queues.clone());
+                let orphaned = Arc::clone(&context.orphaned);
                 move |change| {
+                    if is_last_of_its_run(&stores.runs, &change) {
+                        orphaned.notify_one();
+                    }
                     wake_for_task(&stores.runs, &queues, &change);
                     wake_machines(&stores.pending, &queues.pending, &change);
                 }
@@ -131,6 +139,23 @@ fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<No
             queues.runs.add(Key::of(run.as_ref()));
         }
     }
+}
+
+/// Whether a task has come to its end, or gone, whose run is not there: what the run has left may be
+/// put back now.
+fn is_last_of_its_run(runs: &Store<NodePatchRun>, change: &Change<NodePatchTask>) -> bool {
+    let task = change.object();
+    let has_ended = match change {
+        Change::Applied { new, .. } => {
+            matches!(standing_of(new), Standing::Succeeded | Standing::Failed)
+        }
+        Change::Deleted { .. } => true,
+    };
+    let namespace = task.metadata.namespace.clone().unwrap_or_default();
+    has_ended
+        && runs
+            .get(&Key::new(namespace, task.spec.run_name.clone()))
+            .is_none()
 }
 
 fn is_waiting(run: &NodePatchRun) -> bool {

@@ -19,6 +19,7 @@ pub mod naming;
 pub mod pending;
 pub mod plan;
 pub mod preflight;
+pub mod relic;
 pub mod replace;
 pub mod run;
 pub mod selector;

@@ -119,6 +119,13 @@ pub enum Action {
         /// The node's place.
         node: usize,
     },
+    /// Somebody removes a run by force: its finalizers are taken off first.
+    RemoveRun {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// Somebody removes the task of a node by force: its finalizers are taken off first.
     RemoveTask {
         /// The node's place.

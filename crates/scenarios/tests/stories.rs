@@ -61,6 +61,8 @@ stories! {
     parked: "parked.yaml",
     replace_three_zones: "replace-three-zones.yaml",
     run_deleted: "run-deleted.yaml",
+    run_removed: "run-removed.yaml",
+    run_removed_while_down: "run-removed-while-down.yaml",
     stray_machine: "stray-machine.yaml",
     stuck_terminating: "stuck-terminating.yaml",
     task_removed: "task-removed.yaml",

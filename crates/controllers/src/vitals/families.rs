@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use shipshape_api::conditions::{ABORTED, ACCEPTED, OVERDUE};
+use shipshape_api::conditions::{ABORTED, ACCEPTED, HELD, OVERDUE};
 use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
 use shipshape_engine::condition;
 use shipshape_engine::ledger::Usage;
@@ -52,6 +52,7 @@ pub(super) struct Families {
     pending_nodes: Family<Labels<1>, Gauge>,
     blocked_pods: Gauge,
     overdue: Gauge,
+    autoscaler_held: Gauge,
 }
 
 impl Families {
@@ -75,6 +76,7 @@ impl Families {
             pending_nodes: Family::default(),
             blocked_pods: Gauge::default(),
             overdue: Gauge::default(),
+            autoscaler_held: Gauge::default(),
         };
         families.register_work(registry);
         families.register_process(registry);
@@ -117,6 +119,8 @@ impl Families {
         registry.register("blocked_pods", help, self.blocked_pods.clone());
         let help = "Tasks that are past a deadline and go on waiting";
         registry.register("tasks_overdue", help, self.overdue.clone());
+        let help = "NodePatchRuns that hold the cluster autoscaler off";
+        registry.register("autoscaler_held", help, self.autoscaler_held.clone());
     }
 
     fn register_process(&self, registry: &mut Registry) {
@@ -204,6 +208,9 @@ impl Families {
         }
         set(&self.slots_allowed, "class", "important", important.into());
         set(&self.slots_allowed, "class", "other", others.into());
+        let holders = runs.iter().filter_map(|run| run.status.as_ref());
+        let holders = holders.filter(|status| condition::is_true(&status.conditions, HELD));
+        self.autoscaler_held.set(number(holders.count()));
     }
 
     /// Counts tasks by step, and what is in their way.

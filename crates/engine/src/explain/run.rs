@@ -1,7 +1,8 @@
 //! Why a run waits.
 
-use shipshape_api::conditions::ACCEPTED;
+use shipshape_api::conditions::{ACCEPTED, HELD};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
+use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
 use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
 
 use super::{Blocker, Explanation, Scene, name_of, step_of};
@@ -141,6 +142,10 @@ fn preflight(told: &mut Explanation, status: &NodePatchRunStatus) {
 }
 
 fn autoscaler(told: &mut Explanation, status: &NodePatchRunStatus) {
+    let forbids = status.conditions.iter().find(|one| {
+        one.type_ == HELD && one.status == "True" && one.reason == SCALE_DOWN_FORBIDDEN
+    });
+    told.notes.extend(forbids.map(|one| one.message.clone()));
     let held = status.autoscaler.as_ref().filter(|one| one.scaled_down);
     for target in held.iter().flat_map(|one| &one.targets) {
         told.notes.push(format!(

@@ -113,6 +113,7 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             Action::FullZones(_)
             | Action::BrokenImages(_)
             | Action::Create(_)
+            | Action::RemoveRun { .. }
             | Action::Patch(_)
             | Action::Delete(_) => {}
         }

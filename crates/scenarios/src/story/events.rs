@@ -2,13 +2,15 @@
 //!
 //! Owns what each action does to the world. Must not wait for anything but the time and the runs.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
-use shipshape_api::{NodePatchTask, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, names};
 use shipshape_engine::machine::{GroupId, ProviderId, Token};
 use shipshape_provider::{Provider, ReplacementRequest};
 
@@ -60,6 +62,10 @@ pub(super) async fn play(
             Action::Patch(manifest) => scene.patch(manifest).await.map_err(placed)?,
             Action::Delete(manifest) => scene.delete(manifest).await.map_err(placed)?,
             Action::StrayMachine { node } => scene.stray(first_nodes.get(*node)).await,
+            Action::RemoveRun { namespace, name } => {
+                let api = Api::namespaced(stage.client("somebody"), namespace);
+                by_force::<NodePatchRun>(&api, name).await.map_err(placed)?;
+            }
             Action::RemoveTask { node } => scene
                 .remove_task(first_nodes.get(*node))
                 .await
@@ -170,19 +176,25 @@ impl Scene<'_> {
             .iter()
             .find(|task| Some(&task.spec.node_name) == name.as_ref());
         let Some(task) = of_node else { return Ok(()) };
-        let (what, name) = (
-            format!("NodePatchTask {}", task.name_any()),
-            task.name_any(),
-        );
         let namespace = task.namespace().unwrap_or_default();
         let api: Api<NodePatchTask> = Api::namespaced(self.stage.client("somebody"), &namespace);
-        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        api.patch(&name, &PatchParams::default(), &patch)
-            .await
-            .map_err(|source| refused(&what, source))?;
-        api.delete(&name, &DeleteParams::default())
-            .await
-            .map_err(|source| refused(&what, source))?;
+        by_force(&api, &task.name_any()).await
+    }
+}
+
+/// Takes the finalizers off an object and deletes it. One that is gone needs nothing.
+async fn by_force<K>(api: &Api<K>, name: &str) -> Result<(), StoryError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let removed = async {
+        api.patch(name, &PatchParams::default(), &patch).await?;
+        api.delete(name, &DeleteParams::default()).await?;
         Ok(())
+    };
+    match removed.await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other.map_err(|source| refused(&format!("{} {name}", K::kind(&())), source)),
     }
 }

@@ -28,6 +28,10 @@ pub(super) async fn hear(stage: &Stage, observer: &Observer) {
             }
         }
     };
+    // What a run that went by force has left is put back by others, as soon as they see that it is gone.
+    if observer.runs_seen() > observer.runs.list().len() {
+        tokio::time::sleep(LOOK).await;
+    }
     // A run whose event was lost ends its story all the same.
     drop(tokio::time::timeout(PATIENCE + stage.lag, hearing).await);
 }

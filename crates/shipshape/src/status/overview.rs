@@ -5,7 +5,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::Serialize;
-use shipshape_api::conditions::{ABORTED, ACCEPTED};
+use shipshape_api::conditions::{ABORTED, ACCEPTED, HELD};
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_engine::condition;
 use shipshape_engine::run::is_over;
@@ -58,6 +58,9 @@ pub(super) struct RunLine {
     /// What the preflight of the wave found, if that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) preflight: Option<String>,
+    /// How the cluster autoscaler is held off, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) autoscaler: Option<String>,
     /// Nodes that are neither done nor still to come.
     pub(super) nodes: Vec<NodeLine>,
 }
@@ -139,6 +142,8 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
     let mut preflight = preflight
         .filter(|one| one.type_ == "Preflight" && one.status == "False")
         .map(|one| one.message.clone());
+    let held = status.conditions.iter();
+    let held = held.rfind(|one| one.type_ == HELD && one.status == "True");
     let mut line = RunLine {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
         name: run.metadata.name.clone().unwrap_or_default(),
@@ -154,6 +159,7 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
         began,
         seconds_left: None,
         preflight: preflight.next(),
+        autoscaler: held.map(|one| one.message.clone()),
         waits_for: status.pause_reason.or(status.waiting_for),
         nodes,
     };
@@ -274,6 +280,9 @@ fn of_run(run: &RunLine, now: Timestamp, is_coloured: bool) -> Vec<String> {
     }
     if let Some(found) = &run.preflight {
         lines.push(paint(&format!("  preflight: {found}"), YELLOW, is_coloured));
+    }
+    if let Some(held) = &run.autoscaler {
+        lines.push(format!("  autoscaler: {held}"));
     }
     if !run.nodes.is_empty() {
         lines.push(String::new());

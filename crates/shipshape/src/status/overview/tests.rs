@@ -120,3 +120,18 @@ fn a_run_that_nobody_has_looked_at_shows_what_its_spec_says() {
     new.spec.abort = Some(true);
     assert_eq!(told(&new), "Ending");
 }
+
+#[test]
+fn a_held_autoscaler_is_shown_while_it_is_held() {
+    let status = |held: &str| {
+        json!({ "total": 1, "conditions": [
+            { "type": "Held", "status": held, "reason": "ScaledToZero",
+              "message": "held off: kube-system/autoscaler", "lastTransitionTime": at(0) }] })
+    };
+    let shows = |held| {
+        let text = drawn(&[run("january", &status(held))], &[], at(1));
+        text.contains("autoscaler: held off: kube-system/autoscaler")
+    };
+    assert!(shows("True"));
+    assert!(!shows("False"));
+}

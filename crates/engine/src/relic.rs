@@ -1,0 +1,243 @@
+//! Relics: what a run or a task that is gone has left on what is not its own, and how it is put back.
+//!
+//! A finalizer keeps a run until everything is put back, but somebody may take the finalizer off, and an
+//! operator that dies between two writes may have marked what it did not live to record. Owns the
+//! judgement of one thing at a time. Must not conclude anything from silence: only a live read that
+//! proves the holder gone, or ended and let go, makes a relic. Called by the leader's sweep.
+
+use shipshape_api::{NodePatchRun, names};
+
+use crate::autoscaler::DeploymentView;
+use crate::decision::{Effect, Marks, NodeTarget};
+use crate::run::is_over;
+use crate::snapshot::LockView;
+use crate::view::{NodeView, Observed, is_kept};
+
+/// Whether whoever has left its name on something is still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// It is, or some of its work is under way.
+    Alive,
+    /// A live read says that it is gone, or that it has ended and keeps nothing any more.
+    Gone,
+    /// Nobody could tell; the text says why.
+    Unclear(String),
+}
+
+/// Whether a run lives. `found` is what a live read of its name found; a run of the same name with
+/// another UID is a stranger.
+pub fn run_holder(uid: &str, found: &Observed<NodePatchRun>, open_tasks: usize) -> Holder {
+    if open_tasks > 0 {
+        return Holder::Alive;
+    }
+    match found {
+        Observed::Present(run) if run.metadata.uid.as_deref() == Some(uid) => {
+            let has_ended = run.status.as_ref().is_some_and(is_over);
+            if has_ended && !is_kept(&run.metadata) {
+                Holder::Gone
+            } else {
+                Holder::Alive
+            }
+        }
+        Observed::Present(_) | Observed::Absent => Holder::Gone,
+        Observed::Unknown(why) => Holder::Unclear(why.clone()),
+        Observed::NotAsked => Holder::Unclear("nobody has looked".to_owned()),
+    }
+}
+
+/// What gives a held Deployment back. One that another run has recorded too stays held. Without the
+/// run nobody can say whether a count that somebody has set meanwhile may be overwritten, so it may not.
+pub fn of_deployment(held: &DeploymentView, holder: &Holder, is_shared: bool) -> Option<Effect> {
+    let is_relic = *holder == Holder::Gone && !is_shared && held.held_by.is_some();
+    is_relic.then(|| Effect::ReleaseDeployment {
+        namespace: held.namespace.clone(),
+        name: held.name.clone(),
+        replicas: held.saved.filter(|_| held.replicas == 0),
+    })
+}
+
+/// What takes the marks of one run off a node. `run` is its name, as the node tells it.
+pub fn of_node(node: &NodeView, run_uid: &str, run: &str, holder: &Holder) -> Option<Effect> {
+    let is_marked = node.marked_by().any(|one| one == run_uid);
+    let is_relic = *holder == Holder::Gone && is_marked;
+    is_relic.then(|| Effect::MarkNode {
+        node: target(node, run_uid),
+        run: run.to_owned(),
+        marks: Marks::NONE,
+    })
+}
+
+/// What frees the lock of a task that is gone, after its cordon is lifted. A node that is unclear keeps
+/// both, because the lock says whose the cordon is.
+pub fn of_lock(lock: &LockView, node_name: &str, node: &Observed<NodeView>) -> Vec<Effect> {
+    if !lock.is_abandoned {
+        return Vec::new();
+    }
+    let mut effects = Vec::new();
+    match node {
+        Observed::Unknown(_) | Observed::NotAsked => return effects,
+        Observed::Absent => {}
+        Observed::Present(node) => {
+            let is_ours = node.cordoned_by.as_ref() == Some(&lock.operation);
+            if is_ours && node.uid == lock.node_uid {
+                effects.push(Effect::EnsureUncordoned(target(node, &lock.operation)));
+            }
+        }
+    }
+    effects.push(Effect::ReleaseLock {
+        node: node_name.to_owned(),
+        operation: lock.operation.clone(),
+    });
+    effects
+}
+
+/// The key of the run that a mark names, `namespace` and `name`.
+pub fn run_key(text: Option<&String>) -> Result<(&str, &str), String> {
+    text.and_then(|text| text.split_once('/')).ok_or_else(|| {
+        format!(
+            "no annotation of {} names its run",
+            names::ANNOTATION_RUN_DOMAIN
+        )
+    })
+}
+
+fn target(node: &NodeView, operation: &str) -> NodeTarget {
+    NodeTarget {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        operation: operation.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+    use shipshape_api::NodePatchRunSpec;
+
+    use super::*;
+    use crate::view::ScaleDown;
+
+    fn run(uid: &str, is_kept: bool, is_completed: bool) -> Observed<NodePatchRun> {
+        let mut run = NodePatchRun::new("run", NodePatchRunSpec::default());
+        run.metadata.uid = Some(uid.to_owned());
+        run.metadata.finalizers = is_kept.then(|| vec![names::FINALIZER.to_owned()]);
+        if is_completed {
+            let completed: Condition = serde_json::from_value(serde_json::json!({
+                "type": "Completed", "status": "True", "reason": "AllPartitionsDone",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }))
+            .unwrap();
+            run.status.get_or_insert_default().conditions = vec![completed];
+        }
+        Observed::Present(run)
+    }
+
+    #[test]
+    fn only_a_live_read_that_proves_it_makes_a_run_gone() {
+        assert_eq!(run_holder("a", &Observed::Absent, 0), Holder::Gone);
+        assert_eq!(run_holder("a", &run("b", true, false), 0), Holder::Gone);
+        assert_eq!(run_holder("a", &run("a", false, true), 0), Holder::Gone);
+        assert_eq!(run_holder("a", &run("a", true, true), 0), Holder::Alive);
+        assert_eq!(run_holder("a", &run("a", false, false), 0), Holder::Alive);
+        assert_eq!(run_holder("a", &Observed::Absent, 1), Holder::Alive);
+        let unclear = run_holder("a", &Observed::Unknown("refused".to_owned()), 0);
+        assert_eq!(unclear, Holder::Unclear("refused".to_owned()));
+        let unasked = run_holder("a", &Observed::NotAsked, 0);
+        assert!(matches!(unasked, Holder::Unclear(_)));
+    }
+
+    fn held(replicas: i32) -> DeploymentView {
+        DeploymentView {
+            namespace: "kube-system".to_owned(),
+            name: "autoscaler".to_owned(),
+            replicas,
+            saved: Some(2),
+            held_by: Some("run-uid".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_hold_of_a_run_that_is_gone_is_lifted_and_no_other() {
+        let lifted = |view: &DeploymentView, holder, is_shared| {
+            let effect = of_deployment(view, &holder, is_shared)?;
+            let Effect::ReleaseDeployment { replicas, .. } = effect else {
+                panic!("{effect:?}")
+            };
+            Some(replicas)
+        };
+        assert_eq!(lifted(&held(0), Holder::Gone, false), Some(Some(2)));
+        assert_eq!(lifted(&held(5), Holder::Gone, false), Some(None));
+        assert_eq!(lifted(&held(0), Holder::Gone, true), None);
+        assert_eq!(lifted(&held(0), Holder::Alive, false), None);
+        let unclear = Holder::Unclear(String::new());
+        assert_eq!(lifted(&held(0), unclear, false), None);
+        let free = DeploymentView {
+            held_by: None,
+            ..held(2)
+        };
+        assert_eq!(lifted(&free, Holder::Gone, false), None);
+    }
+
+    #[test]
+    fn marks_of_a_run_that_is_gone_are_taken_off_and_no_others() {
+        let mut node = NodeView {
+            marks: vec!["dead".to_owned()],
+            scale_down: ScaleDown::HeldBy("alive".to_owned()),
+            ..NodeView::default()
+        };
+        let effect = of_node(&node, "dead", "ns/run", &Holder::Gone);
+        let Some(Effect::MarkNode {
+            node: on, marks, ..
+        }) = effect
+        else {
+            panic!("{effect:?}")
+        };
+        assert_eq!((on.operation.as_str(), marks), ("dead", Marks::NONE));
+        assert_eq!(of_node(&node, "alive", "ns/run", &Holder::Alive), None);
+        assert_eq!(of_node(&node, "other", "ns/run", &Holder::Gone), None);
+        node.scale_down = ScaleDown::HeldBy("dead".to_owned());
+        node.marks.clear();
+        assert!(of_node(&node, "dead", "ns/run", &Holder::Gone).is_some());
+    }
+
+    #[test]
+    fn a_lock_of_a_task_that_is_gone_is_freed_after_its_cordon() {
+        let mut lock = LockView {
+            operation: "task".to_owned(),
+            holder: "ns/task".to_owned(),
+            node_uid: "node-uid".to_owned(),
+            renewed: None,
+            is_abandoned: true,
+        };
+        let node = |cordoned_by: Option<&str>| {
+            Observed::Present(NodeView {
+                name: "n".to_owned(),
+                uid: "node-uid".to_owned(),
+                unschedulable: true,
+                cordoned_by: cordoned_by.map(str::to_owned),
+                ..NodeView::default()
+            })
+        };
+        let names = |lock: &LockView, node: &Observed<NodeView>| {
+            let effects = of_lock(lock, "n", node);
+            effects.iter().map(Effect::name).collect::<Vec<_>>()
+        };
+        let both = ["EnsureUncordoned", "ReleaseLock"];
+        assert_eq!(names(&lock, &node(Some("task"))), both);
+        assert_eq!(names(&lock, &node(Some("other"))), ["ReleaseLock"]);
+        assert_eq!(names(&lock, &node(None)), ["ReleaseLock"]);
+        assert_eq!(names(&lock, &Observed::Absent), ["ReleaseLock"]);
+        let unclear = Observed::Unknown(String::new());
+        assert_eq!(names(&lock, &unclear), Vec::<&str>::new());
+        lock.is_abandoned = false;
+        assert_eq!(names(&lock, &node(Some("task"))), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_mark_without_a_name_tells_nothing() {
+        assert_eq!(run_key(Some(&"ns/run".to_owned())), Ok(("ns", "run")));
+        assert!(run_key(Some(&"run".to_owned())).is_err());
+        assert!(run_key(None).is_err());
+    }
+}
