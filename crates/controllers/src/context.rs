@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use crate::error::PassError;
 use crate::evictions::Evictions;
 use crate::operator::{Places, Providers};
+use crate::run::groups::Memberships;
 use crate::vitals::Vitals;
 
 /// Pods by the node they are bound to.
@@ -223,6 +224,8 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) evictions: Evictions,
     pub(crate) vitals: Vitals,
+    /// Which group each machine belongs to, as far as anybody has asked.
+    pub(crate) memberships: Memberships,
     /// Told when a run goes, or ends without one, so that what it may have left is looked for.
     pub(crate) orphaned: Arc<Notify>,
     providers: Providers,
@@ -252,6 +255,7 @@ impl Context {
             ),
             evictions: Evictions::default(),
             vitals,
+            memberships: Memberships::default(),
             orphaned: Arc::new(Notify::new()),
             providers,
             settings,

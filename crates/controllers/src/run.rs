@@ -3,6 +3,7 @@
 //! Owns the four calls of a pass. Must not disrupt nodes: its effects are slots, tasks and marks.
 
 pub(crate) mod autoscalers;
+pub(crate) mod groups;
 mod observe;
 mod preflight;
 

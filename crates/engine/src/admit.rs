@@ -4,14 +4,18 @@
 //! ledger, and the grants returned here only become real by a write guarded by the version that was
 //! read. Called by `run` with a handful of waiting nodes, so its cost does not grow with the cluster.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use shipshape_api::NodePatchRunSpec;
+use shipshape_api::gates::ReplacementMode;
 use shipshape_api::selectors::PodSelector;
 
 use crate::labels::LabelSet as _;
 use crate::ledger::{Ledger, Role, Slot, Usage};
+use crate::machine::{Group, GroupId};
 use crate::selector::{self, UnknownOperator};
-use crate::view::{NodeView, PodView};
+use crate::view::{NodeView, Observed, PodView};
 
 /// A node that waits for a slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +26,9 @@ pub struct Waiting {
     pub pods: Vec<PodView>,
     /// The task that it will get, as `namespace/name`.
     pub task: String,
+    /// The group that will launch its replacement, read live; asked for only where its maximum is a
+    /// limit.
+    pub group: Observed<Group>,
 }
 
 /// What admission came to.
@@ -42,6 +49,13 @@ pub struct Books<'a> {
     pub down: &'a [(String, String)],
     /// Nodes of the run that began within the last hour.
     pub begun_within_hour: usize,
+    /// Machines that tasks under way will ask a group for, and that it does not count yet.
+    pub on_their_way: &'a BTreeMap<GroupId, usize>,
+}
+
+/// Whether the group's maximum binds this run: the new machine comes first, and there is no other way.
+pub fn surges(spec: &NodePatchRunSpec) -> bool {
+    spec.replacement.unwrap_or_default() == ReplacementMode::Surge
 }
 
 /// Grants slots to waiting nodes, in their order, as far as all limits allow.
@@ -60,6 +74,7 @@ pub fn admit(
         .map(|slot| slot.node.clone())
         .next();
     let mut admission = Admission::default();
+    let mut on_their_way = books.on_their_way.clone();
     for candidate in waiting {
         let important = is_important(&spec.important_pod_selectors, &candidate.pods)?;
         match refusal(
@@ -71,6 +86,7 @@ pub fn admit(
                 taken: &taken,
                 begun,
                 control_plane: control_plane.as_deref(),
+                on_their_way: &on_their_way,
             },
         ) {
             Some(reason) => {
@@ -79,6 +95,9 @@ pub fn admit(
             None => {
                 taken.take(&candidate.node.zone, important);
                 begun += 1;
+                if let Some(group) = candidate.group.present() {
+                    *on_their_way.entry(group.id.clone()).or_default() += 1;
+                }
                 if candidate.node.role() == Role::ControlPlane {
                     control_plane = Some(candidate.node.name.clone());
                 }
@@ -99,6 +118,7 @@ struct Tally<'a> {
     begun: usize,
     /// A control plane that is being worked on.
     control_plane: Option<&'a str>,
+    on_their_way: &'a BTreeMap<GroupId, usize>,
 }
 
 impl Tally<'_> {
@@ -159,6 +179,11 @@ fn refusal(
             also_down(tally, down)
         ));
     }
+    zone_refusal(spec, node, tally).or_else(|| surge_refusal(candidate, tally))
+}
+
+/// Why the node's zone has no slot left, if so.
+fn zone_refusal(spec: &NodePatchRunSpec, node: &NodeView, tally: &Tally<'_>) -> Option<String> {
     let cap = spec.max_concurrent_per_zone()?;
     let down = tally.down(node, true);
     (tally.taken.in_zone(&node.zone) + down >= limit(cap)).then(|| {
@@ -167,6 +192,32 @@ fn refusal(
             tally.taken.in_zone(&node.zone),
             also_down(tally, down),
             node.zone
+        )
+    })
+}
+
+/// Why the node's group can launch no replacement now, if so. What is not known is not room.
+fn surge_refusal(candidate: &Waiting, tally: &Tally<'_>) -> Option<String> {
+    let group = match &candidate.group {
+        Observed::Present(group) => group,
+        // What belongs to no group is its task's to tell.
+        Observed::Absent | Observed::NotAsked => return None,
+        Observed::Unknown(why) => {
+            let node = &candidate.node.name;
+            return Some(format!(
+                "cannot tell whether the group of node {node} has room: {why}"
+            ));
+        }
+    };
+    let coming = tally.on_their_way.get(&group.id).copied().unwrap_or(0);
+    (group.room(coming) == Some(0)).then(|| {
+        let also = match coming {
+            0 => String::new(),
+            count => format!(" and {count} more on their way"),
+        };
+        format!(
+            "group {} has {} of at most {} machines{also}",
+            group.id, group.desired, group.max
         )
     })
 }
@@ -215,6 +266,11 @@ fn slot(candidate: &Waiting, owner: &str, important: bool, now: Timestamp) -> Sl
         zone: candidate.node.zone.clone(),
         role: candidate.node.role(),
         important,
+        surges: candidate
+            .group
+            .present()
+            .filter(|group| !group.raises_max)
+            .map(|group| group.id.clone()),
         granted_at: now,
     }
 }
@@ -251,6 +307,7 @@ mod tests {
             node,
             pods: Vec::new(),
             task: format!("ns/task-{name}"),
+            group: Observed::NotAsked,
         }
     }
 
@@ -263,6 +320,7 @@ mod tests {
             ledger,
             down: &[],
             begun_within_hour: 0,
+            on_their_way: &BTreeMap::new(),
         };
         admit(&spec, "run", waiting, books, Timestamp::UNIX_EPOCH).unwrap()
     }
@@ -293,5 +351,94 @@ mod tests {
         let admission = admitted(&[one], &Ledger::default());
         assert_eq!(admission.grants, []);
         assert!(admission.held_by.unwrap().contains("excludeControlPlane"));
+    }
+
+    fn group(desired: u32, max: u32) -> Observed<Group> {
+        Observed::Present(Group {
+            id: "workers-a".into(),
+            image: "image-2".into(),
+            zones: Vec::new(),
+            min: 1,
+            max,
+            desired,
+            raises_max: false,
+            template: None,
+        })
+    }
+
+    fn worker(name: &str, group: Observed<Group>) -> Waiting {
+        Waiting {
+            node: NodeView {
+                labels: BTreeMap::new(),
+                ..control_plane(name).node
+            },
+            group,
+            ..control_plane(name)
+        }
+    }
+
+    #[test]
+    fn no_node_begins_whose_group_has_no_room_for_its_replacement() {
+        let full = admitted(&[worker("a", group(10, 10))], &Ledger::default());
+        assert_eq!(full.grants, []);
+        let reason = full.held_by.unwrap();
+        assert_eq!(reason, "group workers-a has 10 of at most 10 machines");
+        let pair = [worker("a", group(9, 10)), worker("b", group(9, 10))];
+        let one = admitted(&pair, &Ledger::default());
+        assert_eq!(
+            one.grants.len(),
+            1,
+            "the first takes the room of the second"
+        );
+        assert_eq!(one.grants[0].1.surges, Some("workers-a".into()));
+        let reason = one.held_by.unwrap();
+        assert!(reason.ends_with("and 1 more on their way"), "{reason}");
+    }
+
+    #[test]
+    fn a_group_that_nobody_can_tell_of_has_no_room() {
+        let unclear = worker("a", Observed::Unknown("throttled".to_owned()));
+        let admission = admitted(&[unclear], &Ledger::default());
+        assert_eq!(admission.grants, []);
+        assert!(admission.held_by.unwrap().contains("throttled"));
+    }
+
+    #[test]
+    fn a_maximum_that_is_raised_or_does_not_matter_holds_nobody_back() {
+        let Observed::Present(full) = group(10, 10) else {
+            panic!("it is there")
+        };
+        let raised = Observed::Present(Group {
+            raises_max: true,
+            ..full
+        });
+        for group in [raised, Observed::NotAsked, Observed::Absent] {
+            let admission = admitted(&[worker("a", group)], &Ledger::default());
+            assert_eq!(admission.grants.len(), 1, "{admission:?}");
+            assert_eq!(admission.grants[0].1.surges, None);
+        }
+        let binds = |mode| {
+            surges(&NodePatchRunSpec {
+                replacement: mode,
+                ..NodePatchRunSpec::default()
+            })
+        };
+        assert!(binds(None) && binds(Some(ReplacementMode::Surge)));
+        assert!(!binds(Some(ReplacementMode::TerminateFirst)));
+        assert!(!binds(Some(ReplacementMode::SurgeElseTerminateFirst)));
+    }
+
+    #[test]
+    fn machines_on_their_way_take_room_before_the_group_counts_them() {
+        let books = Books {
+            ledger: &Ledger::default(),
+            down: &[],
+            begun_within_hour: 0,
+            on_their_way: &[("workers-a".into(), 2)].into(),
+        };
+        let waiting = [worker("a", group(8, 10))];
+        let spec = NodePatchRunSpec::default();
+        let admission = admit(&spec, "run", &waiting, books, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(admission.grants, []);
     }
 }

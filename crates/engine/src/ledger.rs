@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::machine::GroupId;
+
 /// The ledger as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -35,6 +37,9 @@ pub struct Slot {
     pub role: Role,
     /// Whether the node hosted important pods when it was admitted.
     pub important: bool,
+    /// The group that gets one machine more for it, where the group's maximum is a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surges: Option<GroupId>,
     /// When it was granted.
     pub granted_at: Timestamp,
 }

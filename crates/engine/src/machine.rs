@@ -119,9 +119,22 @@ pub struct Group {
     pub max: u32,
     /// Machines asked for.
     pub desired: u32,
+    /// Whether `max` is raised for a replacement and put back, so that it is no limit.
+    #[serde(default)]
+    pub raises_max: bool,
     /// The template that it launches from, where the cloud has such things.
     #[serde(default)]
     pub template: Option<Template>,
+}
+
+impl Group {
+    /// How many machines more it takes; `None` when nothing limits it. `on_their_way` are those that it
+    /// will be asked for and does not count yet.
+    pub fn room(&self, on_their_way: usize) -> Option<usize> {
+        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let taken = count(self.desired).saturating_add(on_their_way);
+        (!self.raises_max).then(|| count(self.max).saturating_sub(taken))
+    }
 }
 
 /// A launch template and the version that a group asks for.

@@ -254,6 +254,7 @@ impl Draft<'_> {
             ledger: &ledger,
             down: &self.snapshot.down,
             begun_within_hour: self.snapshot.begun_within_hour,
+            on_their_way: &self.snapshot.on_their_way,
         };
         match admit::admit(&run.spec, &owner, &unheard, books, self.now) {
             Ok(admission) => {

@@ -3,6 +3,8 @@
 //! Owns the shape of what `observe` must bring. Must not hold anything that a test could not write
 //! down by hand. A snapshot is bounded: it grows with the work in flight, not with the cluster.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use shipshape_api::{
     CspState, NodePatchRun, NodePatchRunSpec, NodePatchTask, PendingNode, PendingNodeGoal,
@@ -13,7 +15,7 @@ use crate::autoscaler::DeploymentView;
 use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::ledger::Ledger;
-use crate::machine::{Group, Machine};
+use crate::machine::{Group, GroupId, Machine};
 use crate::view::{BudgetView, NodeView, Observed, PodView};
 
 /// What a run's decision sees.
@@ -43,6 +45,9 @@ pub struct RunSnapshot {
     pub abandoned: Vec<(String, String)>,
     /// Nodes that are not ready and that nobody works on, by name and zone.
     pub down: Vec<(String, String)>,
+    /// Machines that tasks under way will ask a group for, and that it does not count yet. Looked at
+    /// before the groups: a machine that comes in between is counted twice rather than not at all.
+    pub on_their_way: BTreeMap<GroupId, usize>,
     /// Deployments of the cluster autoscaler; asked for only while they are to be held or put back.
     pub autoscalers: Observed<Vec<DeploymentView>>,
     /// Deployments, by namespace and name, that other runs hold too.

@@ -22,7 +22,7 @@ use crate::ec2::calls::{Filter, Instance, TemplateVersion};
 use crate::failure::Failure;
 use crate::groups::{GroupFacts, Groups, Membership};
 use crate::pace::{Kind, Pace};
-use crate::settings::ClientSettings;
+use crate::settings::{ClientSettings, FullGroups};
 
 /// Most values of one filter.
 const IDS_AT_ONCE: usize = 200;
@@ -231,6 +231,7 @@ impl Region {
             min: group.min,
             max: group.max,
             desired: group.desired,
+            raises_max: self.settings.full_groups != FullGroups::Respect,
             template: group.template.as_ref().map(|(id, _)| Template {
                 id: id.clone(),
                 version: template.number.clone(),

@@ -17,6 +17,7 @@ fn slot(node: &str) -> Slot {
         zone: "a".into(),
         role: Role::Worker,
         important: true,
+        surges: None,
         granted_at: "2026-01-01T00:00:00Z".parse().unwrap(),
     }
 }

@@ -19,7 +19,7 @@ use shipshape_engine::run::{is_over, marks_wanted};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
-use super::autoscalers;
+use super::{autoscalers, groups};
 use crate::context::{
     Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
     run_term,
@@ -53,12 +53,22 @@ pub(super) async fn observe(
     };
     let mut open = look.tasks(Standing::Open);
     open.extend(look.tasks(Standing::Parked));
-    let waiting = waiting(context, &run);
     let status = run.status.clone().unwrap_or_default();
     let ledger = if is_over(&status) && open.is_empty() {
         Observed::NotAsked
     } else {
         ledger(context).await
+    };
+    let on_their_way = ledger
+        .present()
+        .map(|ledger| groups::on_their_way(context, ledger));
+    let on_their_way = on_their_way.unwrap_or_default();
+    let waiting = match ledger.present() {
+        Some(ledger) => {
+            let line = |skip: &dyn Fn(&NodeView) -> bool| waiting(context, &run, skip);
+            groups::with_groups(context, &run, ledger, &on_their_way, line).await
+        }
+        None => waiting(context, &run, &|_| false),
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
@@ -88,6 +98,7 @@ pub(super) async fn observe(
             Vec::new()
         },
         waiting,
+        on_their_way,
         succeeded: stores
             .tasks
             .by_index(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded))
@@ -262,9 +273,13 @@ fn all_nodes(context: &Context) -> Vec<NodeView> {
         .collect()
 }
 
-/// The first nodes of the current partition that have no task yet. A node that has left, or whose
-/// name now belongs to another, is not waited for.
-fn waiting(context: &Context, run: &NodePatchRun) -> Vec<Waiting> {
+/// The first nodes of the current partition that have no task yet, without those to skip. A node that
+/// has left, or whose name now belongs to another, is not waited for.
+fn waiting(
+    context: &Context,
+    run: &NodePatchRun,
+    skip: &dyn Fn(&NodeView) -> bool,
+) -> Vec<Waiting> {
     let Some((plan, iteration)) = run.status.as_ref().and_then(|status| {
         let iteration = usize::try_from(status.current_iteration?).ok()?;
         Some((status.plan.as_ref()?, iteration))
@@ -284,6 +299,7 @@ fn waiting(context: &Context, run: &NodePatchRun) -> Vec<Waiting> {
         .iter()
         .filter_map(|name| candidates.get(name.as_str()))
         .filter_map(|candidate| waiting_node(context, run, iteration, candidate))
+        .filter(|waiting| !skip(&waiting.node))
         .take(window(run))
         .collect()
 }
@@ -315,6 +331,7 @@ fn waiting_node(
         pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
         task: format!("{namespace}/{name}"),
         node: NodeView::clone(&node),
+        group: Observed::NotAsked,
     })
 }
 

@@ -4,6 +4,8 @@
 //! machine, has lifted its cordon and given its slot back, and comes back as soon as what was in its
 //! way is gone, or in the last round of its run.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::names::ANNOTATION_RETRY;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
@@ -17,6 +19,7 @@ use crate::admit::{self, Books, Waiting};
 use crate::decision::{Effect, Notice};
 use crate::drain;
 use crate::ledger::Ledger;
+use crate::view::Observed;
 
 /// The reason of a park for want of room in the cloud.
 pub(super) const NO_CAPACITY: &str = "NoCapacity";
@@ -177,12 +180,15 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         node,
         pods: draft.snapshot.pods.present().cloned().unwrap_or_default(),
         task: task_key(draft),
+        // One that is set aside has its machine, or finds out by asking whether there is room by now.
+        group: Observed::NotAsked,
     };
     let owner = draft.snapshot.task.spec.run_uid.clone();
     let books = Books {
         ledger: &ledger,
         down: &[],
         begun_within_hour: 0,
+        on_their_way: &BTreeMap::new(),
     };
     match admit::admit(&run, &owner, &[waiting], books, draft.now) {
         Ok(admission) if admission.grants.is_empty() => {

@@ -93,6 +93,7 @@ fn fair_world() -> TaskSnapshot {
             min: 1,
             max: 5,
             desired: 3,
+            raises_max: false,
             template: Some(Template {
                 id: "lt-1".to_owned(),
                 version: "7".to_owned(),

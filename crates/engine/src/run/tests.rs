@@ -29,6 +29,7 @@ fn waiting(name: &str, zone: &str) -> Waiting {
         node: node(name, zone),
         pods: Vec::new(),
         task: format!("ns/task-{name}"),
+        group: Observed::NotAsked,
     }
 }
 
@@ -40,6 +41,7 @@ fn slot(name: &str, zone: &str) -> (String, Slot) {
         zone: zone.to_owned(),
         role: Role::Worker,
         important: false,
+        surges: None,
         granted_at: now(),
     };
     (format!("{name}-uid"), slot)
@@ -79,6 +81,7 @@ fn snapshot() -> RunSnapshot {
         autoscalers: Observed::NotAsked,
         shared_autoscalers: Vec::new(),
         down: Vec::new(),
+        on_their_way: [].into(),
         unmarked: Vec::new(),
         marked: Vec::new(),
         ledger: Observed::NotAsked,

@@ -113,6 +113,7 @@ impl GroupRecord {
             min: self.spec.min,
             max: self.spec.max,
             desired: self.desired,
+            raises_max: false,
             template: None,
         }
     }

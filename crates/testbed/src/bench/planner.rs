@@ -15,7 +15,7 @@ use shipshape_engine::admit::{self, Books, Waiting};
 use shipshape_engine::labels::Labels;
 use shipshape_engine::ledger::Ledger;
 use shipshape_engine::plan;
-use shipshape_engine::view::{NodeView, PodView};
+use shipshape_engine::view::{NodeView, Observed, PodView};
 use tokio::time::Instant;
 
 use super::table::Table;
@@ -53,6 +53,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
         ledger: &ledger,
         down: &[],
         begun_within_hour: 0,
+        on_their_way: &BTreeMap::new(),
     };
     let admission = admit::admit(&spec, "run", &waiting, books, Timestamp::UNIX_EPOCH)?;
     let all = start.elapsed();
@@ -126,6 +127,7 @@ fn first_in_line(
             node: (*by_name.get(name.as_str())?).clone(),
             pods: pods.get(name)?.clone(),
             task: format!("default/task-{name}"),
+            group: Observed::NotAsked,
         })
     });
     Ok(waiting.collect())

@@ -300,6 +300,7 @@ fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
         zone: String::new(),
         role: crate::ledger::Role::Worker,
         important: false,
+        surges: None,
         granted_at: start(),
     };
     world.ledger = Observed::Present(Ledger {
