@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use preflight::{FindingRecord, PreflightRecord};
 pub use status::{
-    AutoscalerRecord, AutoscalerTarget, Candidate, NodePatchRunStatus, Partition, RunPlan,
+    AutoscalerRecord, AutoscalerTarget, Candidate, NodePatchRunStatus, Partition, RunPlan, Wave,
 };
 
 use crate::drain::DrainOptions;

@@ -14,6 +14,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 use shipshape_api::conditions::{DRAINED, NEW_NODE_READY, OLD_DELETED};
 use shipshape_api::gates::ReplacementMode;
+use shipshape_api::node_patch_run::Wave;
 use shipshape_api::{NodePatchRunSpec, NodePatchTask, TaskStep};
 
 use crate::span;
@@ -99,6 +100,15 @@ pub struct Load {
     pub blocked: bool,
 }
 
+/// The nodes of one partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// What sets them apart, if anything does.
+    pub wave: Option<Wave>,
+    /// What they carry.
+    pub loads: Vec<Load>,
+}
+
 /// When one node has its turn, from the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -123,8 +133,9 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveTurn {
-    /// Whether these are the canaries.
-    pub canary: bool,
+    /// What sets its nodes apart, if anything does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave: Option<Wave>,
     /// Its nodes, in the order in which they begin.
     pub nodes: Vec<Turn>,
     /// Seconds until it begins.
@@ -152,7 +163,7 @@ pub struct Forecast {
 /// Works the run out. `rooms` says how many pods each budget lets go at once when all are healthy.
 pub fn forecast(
     spec: &NodePatchRunSpec,
-    waves: &[Vec<Load>],
+    parts: &[Part],
     rooms: &BTreeMap<String, usize>,
     pace: &Pace,
 ) -> Forecast {
@@ -167,15 +178,15 @@ pub fn forecast(
     };
     let mut forecast = Forecast::default();
     let mut now = 0;
-    for (index, wave) in waves.iter().enumerate() {
-        let canary = index == 0 && spec.canary.is_some();
-        let soak = spec.canary.as_ref().filter(|_| canary);
+    for part in parts {
+        let is_canary = part.wave == Some(Wave::Canaries);
+        let soak = spec.canary.as_ref().filter(|_| is_canary);
         let soak = soak.and_then(|canary| span::parse(canary.soak.as_deref()).ok());
         let soak = soak.map_or(0, |soak| soak.as_secs());
-        let nodes = course.wave(wave, now);
+        let nodes = course.wave(part, now);
         let ends = nodes.iter().map(|node| node.ends).max().unwrap_or(now);
         forecast.waves.push(WaveTurn {
-            canary,
+            wave: part.wave,
             begins: now,
             ends,
             soak,
@@ -220,13 +231,15 @@ struct Course<'a> {
 
 impl Course<'_> {
     /// All nodes of a wave, each as soon as the limits allow.
-    fn wave(&mut self, loads: &[Load], start: i64) -> Vec<Turn> {
+    fn wave(&mut self, part: &Part, start: i64) -> Vec<Turn> {
+        let is_alone = part.wave == Some(Wave::ControlPlanes);
         let mut now = start;
         let mut turns: Vec<Turn> = Vec::new();
-        let mut waiting: Vec<&Load> = loads.iter().collect();
+        let mut waiting: Vec<&Load> = part.loads.iter().collect();
         while !waiting.is_empty() {
             waiting.retain(|load| {
-                let fits = self.fits(load, &turns, now);
+                let is_free = !is_alone || turns.iter().all(|turn| turn.ends <= now);
+                let fits = is_free && self.fits(load, &turns, now);
                 if fits {
                     turns.push(self.turn(load, now));
                 }

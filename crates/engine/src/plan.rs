@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use shipshape_api::node_patch_run::{Candidate, NodePatchRunSpec, Partition, RunPlan};
+use shipshape_api::node_patch_run::{Candidate, NodePatchRunSpec, Partition, RunPlan, Wave};
 
 use crate::ledger::Role;
 use crate::naming::hex;
@@ -26,9 +26,11 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
     for members in zones.values_mut() {
         members.sort_by(|left, right| left.name.cmp(&right.name));
     }
+    let control_planes = control_planes(&mut zones);
     let canaries = canaries(spec, &mut zones);
-    let candidates: Vec<Candidate> = canaries
+    let candidates: Vec<Candidate> = control_planes
         .iter()
+        .chain(&canaries)
         .chain(zones.values().flatten())
         .map(|node| Candidate {
             name: node.name.clone(),
@@ -36,11 +38,27 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
             uid: node.uid.clone(),
         })
         .collect();
+    let mut waves = vec![
+        (Some(Wave::ControlPlanes), names(&control_planes)),
+        (Some(Wave::Canaries), names(&canaries)),
+    ];
+    let shares = shares(&zones, spec.partition_iterations());
+    waves.extend(shares.into_iter().map(|nodes| (None, nodes)));
+    waves.retain(|(_, nodes)| !nodes.is_empty());
     Ok(RunPlan {
         plan_version: version(&candidates),
-        partitions: partitions(&canaries, &zones, spec.partition_iterations()),
+        partitions: (0i32..)
+            .zip(waves)
+            .map(|(index, (wave, nodes))| Partition { index, wave, nodes })
+            .collect(),
         candidates,
     })
+}
+
+/// The wave that a partition of the plan is, if its nodes are set apart.
+pub fn wave_at(plan: &RunPlan, iteration: i32) -> Option<Wave> {
+    let index = usize::try_from(iteration).ok()?;
+    plan.partitions.get(index)?.wave
 }
 
 /// Whether the run takes this node.
@@ -57,6 +75,19 @@ pub fn is_candidate(spec: &NodePatchRunSpec, node: &NodeView) -> Result<bool, Un
         Some(unwanted) => Ok(!selector::matches(unwanted, &node.labels)?),
         None => Ok(true),
     }
+}
+
+/// Takes the control planes out of the zones.
+fn control_planes<'a>(zones: &mut BTreeMap<&str, Vec<&'a NodeView>>) -> Vec<&'a NodeView> {
+    let is_one = |node: &mut &NodeView| node.role() == Role::ControlPlane;
+    let zones = zones.values_mut();
+    zones
+        .flat_map(|members| members.extract_if(.., is_one).collect::<Vec<_>>())
+        .collect()
+}
+
+fn names(nodes: &[&NodeView]) -> Vec<String> {
+    nodes.iter().map(|node| node.name.clone()).collect()
 }
 
 /// Takes the canary nodes out of the zones, from each in turn.
@@ -77,13 +108,9 @@ fn canaries<'a>(
     taken
 }
 
-/// The canaries alone, then every zone split evenly, so that each partition holds a share of all zones and a bad image shows
-/// before it has reached the whole of any one zone.
-fn partitions(
-    canaries: &[&NodeView],
-    zones: &BTreeMap<&str, Vec<&NodeView>>,
-    count: i32,
-) -> Vec<Partition> {
+/// Every zone split evenly, so that each share holds nodes of all zones and a bad image shows before it
+/// has reached the whole of any one zone.
+fn shares(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Vec<String>> {
     let count = usize::try_from(count).unwrap_or(1).max(1);
     let mut parts: Vec<Vec<String>> = vec![Vec::new(); count];
     for members in zones.values() {
@@ -94,12 +121,7 @@ fn partitions(
             }
         }
     }
-    parts.insert(0, canaries.iter().map(|node| node.name.clone()).collect());
-    parts.retain(|names| !names.is_empty());
-    (0i32..)
-        .zip(parts)
-        .map(|(index, nodes)| Partition { index, nodes })
-        .collect()
+    parts
 }
 
 fn version(candidates: &[Candidate]) -> String {
@@ -113,6 +135,7 @@ fn version(candidates: &[Candidate]) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use shipshape_api::node_patch_run::Canary;
 
     use super::*;
 
@@ -125,7 +148,18 @@ mod tests {
         }
     }
 
-    fn names(plan: &RunPlan) -> Vec<Vec<&str>> {
+    fn control_plane(name: &str, zone: &str) -> NodeView {
+        let labels = [(
+            "node-role.kubernetes.io/control-plane".to_owned(),
+            String::new(),
+        )];
+        NodeView {
+            labels: labels.into(),
+            ..node(name, zone)
+        }
+    }
+
+    fn parts(plan: &RunPlan) -> Vec<Vec<&str>> {
         plan.partitions
             .iter()
             .map(|part| part.nodes.iter().map(String::as_str).collect())
@@ -142,26 +176,48 @@ mod tests {
             node("b2", "b"),
         ];
         let plan = plan(&NodePatchRunSpec::default(), &nodes).unwrap();
-        assert_eq!(names(&plan), [vec!["a1", "a2", "b1"], vec!["a3", "b2"]]);
+        assert_eq!(parts(&plan), [vec!["a1", "a2", "b1"], vec!["a3", "b2"]]);
     }
 
     #[test]
     fn control_planes_and_leaving_nodes_are_left_out() {
-        let mut control_plane = node("cp", "a");
-        control_plane.labels.insert(
-            "node-role.kubernetes.io/control-plane".to_owned(),
-            String::new(),
-        );
         let leaving = NodeView {
             deleting: true,
             ..node("gone", "a")
         };
         let plan = plan(
             &NodePatchRunSpec::default(),
-            &[control_plane, leaving, node("w", "a")],
+            &[control_plane("cp", "a"), leaving, node("w", "a")],
         )
         .unwrap();
-        assert_eq!(names(&plan), [vec!["w"]]);
+        assert_eq!(parts(&plan), [vec!["w"]]);
+    }
+
+    #[test]
+    fn control_planes_come_first_then_canaries_then_the_others() {
+        let nodes = [
+            node("a1", "a"),
+            control_plane("cp-b", "b"),
+            control_plane("cp-a", "a"),
+            node("b1", "b"),
+            node("b2", "b"),
+        ];
+        let spec = NodePatchRunSpec {
+            exclude_control_plane: Some(false),
+            canary: Some(Canary {
+                nodes: 1,
+                soak: None,
+            }),
+            partition_iterations: Some(1),
+            ..NodePatchRunSpec::default()
+        };
+        let plan = plan(&spec, &nodes).unwrap();
+        let wanted = [vec!["cp-a", "cp-b"], vec!["a1"], vec!["b1", "b2"]];
+        assert_eq!(parts(&plan), wanted);
+        let waves = [0, 1, 2, 3].map(|index| wave_at(&plan, index));
+        let named = [Some(Wave::ControlPlanes), Some(Wave::Canaries), None, None];
+        assert_eq!(waves, named);
+        assert_eq!(plan.candidates[0].name, "cp-a");
     }
 
     proptest! {

@@ -15,7 +15,7 @@ mod tests;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
-use shipshape_api::node_patch_run::NodePatchRunStatus;
+use shipshape_api::node_patch_run::{Canary, NodePatchRunStatus, Wave};
 use shipshape_api::{NodePatchRunSpec, NodePatchTask, TaskStep};
 
 use crate::admit::{self, Books, Waiting};
@@ -335,11 +335,13 @@ impl Draft<'_> {
     }
 
     fn next_partition(&mut self) {
-        let next = self.decision.status.current_iteration.unwrap_or(0) + 1;
+        let current = self.decision.status.current_iteration.unwrap_or(0);
+        let next = current + 1;
         let plan = self.decision.status.plan.as_ref();
+        let wave = plan.and_then(|plan| plan::wave_at(plan, current));
         let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
         if next < partitions {
-            if next > 1 || self.is_canary_over() {
+            if self.may_others_follow(wave) {
                 self.decision.status.waiting_for = None;
                 self.decision.status.current_iteration = Some(next);
                 self.decision.wake = Some(self.now);
@@ -362,15 +364,20 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether the canary nodes, if there are any, have shown that the others may follow.
-    fn is_canary_over(&mut self) -> bool {
-        let Some(canary) = &self.snapshot.run.spec.canary else {
-            return true;
-        };
-        if let Some(why) = brake::canary(self.snapshot) {
+    /// Whether the nodes of a wave that is over have shown that the others may follow.
+    fn may_others_follow(&mut self, wave: Option<Wave>) -> bool {
+        let Some(wave) = wave else { return true };
+        if let Some(why) = brake::after(wave, self.snapshot) {
             self.pause(why);
             return false;
         }
+        match (wave, &self.snapshot.run.spec.canary) {
+            (Wave::Canaries, Some(canary)) => self.is_soak_over(canary),
+            (Wave::Canaries, None) | (Wave::ControlPlanes, _) => true,
+        }
+    }
+
+    fn is_soak_over(&mut self, canary: &Canary) -> bool {
         let soak = match span::parse(canary.soak.as_deref()) {
             Ok(soak) => soak,
             Err(error) => {

@@ -13,7 +13,7 @@ use shipshape_cluster::ledger::LedgerStore;
 use shipshape_controllers::ask_dry_runs;
 use shipshape_engine::admit::is_important;
 use shipshape_engine::drain::{Around, DrainPolicy};
-use shipshape_engine::forecast::{self, Forecast, Load, Pace};
+use shipshape_engine::forecast::{self, Forecast, Load, Pace, Part};
 use shipshape_engine::plan::plan;
 use shipshape_engine::preflight::{Finding, Report, Wave, findings, questions, report};
 use shipshape_engine::run::is_over;
@@ -101,7 +101,10 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
     let (mut waves, mut found) = (Vec::new(), Vec::new());
     for partition in &plan.partitions {
         let (loads, findings) = look.wave(&partition.nodes).await?;
-        waves.push(loads);
+        waves.push(Part {
+            wave: partition.wave,
+            loads,
+        });
         found.push(findings);
     }
     if !look.may_ask {
@@ -112,7 +115,8 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
         );
     }
     let rooms = views.budgets.iter().map(forecast::room).collect();
-    let blocked = waves.iter().flatten().filter(|load| load.blocked).count();
+    let blocked = waves.iter().flat_map(|part| &part.loads);
+    let blocked = blocked.filter(|load| load.blocked).count();
     let dry_runs = look.asked;
     notes.extend(neighbours(cluster, options, &run, &views).await);
     if blocked > 0 {

@@ -124,10 +124,24 @@ pub struct Partition {
     /// Place in the order, from 0.
     #[schemars(transform = schema::at_least(0))]
     pub index: i32,
+    /// What sets its nodes apart; absent for an even share of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<Wave>,
     /// Names of the nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::strings(schema::NODES, schema::NAME))]
     pub nodes: Vec<String>,
+}
+
+/// What sets the nodes of a partition apart from the others.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Wave {
+    /// Control planes, one at a time, before everything else.
+    ControlPlanes,
+    /// Canaries, which are watched before the others follow.
+    Canaries,
 }
 
 /// What was saved of the cluster autoscaler before it was held off.

@@ -1,12 +1,20 @@
 //! Why a run waits.
 
 use shipshape_api::conditions::{ACCEPTED, HELD};
-use shipshape_api::node_patch_run::NodePatchRunStatus;
+use shipshape_api::node_patch_run::{NodePatchRunStatus, Wave};
 use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
 use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
 
 use super::{Blocker, Explanation, Scene, name_of, step_of};
+use crate::plan;
 use crate::run::is_over;
+
+/// Whether the canaries are the wave in work.
+fn is_soaking(status: &NodePatchRunStatus) -> bool {
+    let plan = status.plan.as_ref().zip(status.current_iteration);
+    let wave = plan.and_then(|(plan, iteration)| plan::wave_at(plan, iteration));
+    wave == Some(Wave::Canaries)
+}
 
 /// Explains a run.
 pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
@@ -24,7 +32,7 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
                 .unwrap_or_else(|| "a controller to look at it; is one running?".to_owned()),
         );
         told.until = status.soak_until.as_ref().map(|at| at.0);
-        told.until = told.until.filter(|_| status.current_iteration == Some(0));
+        told.until = told.until.filter(|_| is_soaking(&status));
         told.then = told
             .until
             .map(|_| "the nodes after the canaries begin".to_owned());

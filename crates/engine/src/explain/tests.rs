@@ -43,6 +43,7 @@ fn run_with_plan() -> NodePatchRun {
     };
     let wave = |index, name: &str| Partition {
         index,
+        wave: None,
         nodes: vec![name.to_owned()],
     };
     run.status = Some(NodePatchRunStatus {

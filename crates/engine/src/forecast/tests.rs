@@ -13,8 +13,16 @@ fn load(node: &str, zone: &str, pods: usize) -> Load {
     }
 }
 
+fn parts(waves: &[Vec<Load>]) -> Vec<Part> {
+    let part = |loads: &Vec<Load>| Part {
+        wave: None,
+        loads: loads.clone(),
+    };
+    waves.iter().map(part).collect()
+}
+
 fn worked_out(spec: &NodePatchRunSpec, waves: &[Vec<Load>]) -> Forecast {
-    forecast(spec, waves, &BTreeMap::new(), &Pace::default())
+    forecast(spec, &parts(waves), &BTreeMap::new(), &Pace::default())
 }
 
 fn turns(forecast: &Forecast) -> Vec<(&str, i64, i64)> {
@@ -54,10 +62,10 @@ fn a_budget_lets_pods_of_two_nodes_go_one_after_the_other() {
     let waves = [vec![guarded("a"), guarded("b")]];
     let rooms = [("default/web".to_owned(), 1)].into();
     let spec = NodePatchRunSpec::default();
-    let slow = forecast(&spec, &waves, &rooms, &Pace::default());
+    let slow = forecast(&spec, &parts(&waves), &rooms, &Pace::default());
     assert_eq!(turns(&slow), [("a", 0, 300), ("b", 0, 360)]);
     let rooms = [("default/web".to_owned(), 4)].into();
-    let fast = forecast(&spec, &waves, &rooms, &Pace::default());
+    let fast = forecast(&spec, &parts(&waves), &rooms, &Pace::default());
     assert_eq!(turns(&fast), [("a", 0, 270), ("b", 0, 270)]);
 }
 
@@ -97,12 +105,27 @@ fn canaries_are_watched_and_a_blocked_node_is_parked_at_its_limit() {
         blocked: true,
         ..load("b", "x", 1)
     };
-    let forecast = worked_out(&spec, &[vec![load("a", "x", 0)], vec![stuck]]);
+    let mut parts = parts(&[vec![load("a", "x", 0)], vec![stuck]]);
+    parts[0].wave = Some(Wave::Canaries);
+    let forecast = forecast(&spec, &parts, &BTreeMap::new(), &Pace::default());
     assert_eq!(
         turns(&forecast),
         [("a", 0, 240), ("b", 840, 840 + 180 + 1800)]
     );
-    assert!(forecast.waves[0].canary && forecast.waves[1].nodes[0].parked);
+    assert_eq!(forecast.waves[0].wave, Some(Wave::Canaries));
+    assert!(forecast.waves[1].nodes[0].parked);
+}
+
+#[test]
+fn control_planes_go_one_at_a_time_whatever_the_batch() {
+    let spec = NodePatchRunSpec {
+        batch_size_non_important: Some(3),
+        ..NodePatchRunSpec::default()
+    };
+    let mut parts = parts(&[vec![load("a", "x", 0), load("b", "y", 0)]]);
+    parts[0].wave = Some(Wave::ControlPlanes);
+    let forecast = forecast(&spec, &parts, &BTreeMap::new(), &Pace::default());
+    assert_eq!(turns(&forecast), [("a", 0, 240), ("b", 240, 480)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use shipshape_api::NodePatchTask;
 use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
+use shipshape_api::node_patch_run::Wave;
 
 use crate::snapshot::RunSnapshot;
 
@@ -91,8 +92,11 @@ fn is_first_wave_failing(snapshot: &RunSnapshot) -> bool {
     snapshot.succeeded == 0 && failures(snapshot) > 0 && !snapshot.open.iter().any(has_new_node)
 }
 
-/// Why the nodes after the canaries may not begin, if so: one failed canary is enough.
-pub(super) fn canary(snapshot: &RunSnapshot) -> Option<Pause> {
-    asked_for(snapshot)
-        .or_else(|| (failures(snapshot) > 0).then(|| failure(snapshot, "a canary node has failed")))
+/// Why the nodes after this wave may not begin, if so: one failure in it is enough.
+pub(super) fn after(wave: Wave, snapshot: &RunSnapshot) -> Option<Pause> {
+    let rule = match wave {
+        Wave::ControlPlanes => "a control plane has failed",
+        Wave::Canaries => "a canary node has failed",
+    };
+    asked_for(snapshot).or_else(|| (failures(snapshot) > 0).then(|| failure(snapshot, rule)))
 }

@@ -473,7 +473,7 @@ fn the_rate_per_hour_holds_the_next_node_back() {
 #[test]
 fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
     let mut fresh = snapshot();
-    fresh.run.spec.canary = Some(shipshape_api::node_patch_run::Canary {
+    fresh.run.spec.canary = Some(Canary {
         nodes: 1,
         soak: Some("10m".to_owned()),
     });
@@ -493,6 +493,19 @@ fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
     let failed = decide(&fresh, &Settings::default(), until);
     assert_eq!(failed.status.current_iteration, Some(0));
     assert!(failed.status.pause_reason.unwrap().contains("canary"));
+}
+
+#[test]
+fn the_others_follow_the_control_planes_only_if_none_failed() {
+    let mut snapshot = planned();
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.plan.as_mut().unwrap().partitions[0].wave = Some(Wave::ControlPlanes);
+    assert_eq!(look(&snapshot).status.current_iteration, Some(1));
+    snapshot.failed = 1;
+    let failed = look(&snapshot);
+    assert_eq!(failed.status.current_iteration, Some(0));
+    let why = failed.status.pause_reason.unwrap();
+    assert!(why.contains("control plane"), "{why}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A plan for people.
 
 use jiff::SignedDuration;
-use shipshape_api::node_patch_run::FindingRecord;
+use shipshape_api::node_patch_run::{FindingRecord, Wave};
 use shipshape_engine::forecast::WaveTurn;
 
 use super::Preview;
@@ -86,7 +86,11 @@ fn head(preview: &Preview, is_coloured: bool) -> Vec<String> {
 
 fn title(wave: &WaveTurn, index: usize, waves: usize) -> String {
     let time = |seconds: i64| short(SignedDuration::from_secs(seconds));
-    let what = if wave.canary { " (canaries)" } else { "" };
+    let what = match wave.wave {
+        Some(Wave::ControlPlanes) => " (control planes, one at a time)",
+        Some(Wave::Canaries) => " (canaries)",
+        None => "",
+    };
     let soak = match wave.soak {
         0 => String::new(),
         seconds => format!(", then watched for {}", time(seconds)),
