@@ -10,6 +10,7 @@ pub mod autoscaler;
 pub mod condition;
 pub mod decision;
 pub mod drain;
+pub mod etcd;
 pub mod explain;
 pub mod forecast;
 pub mod labels;

@@ -12,6 +12,7 @@ pub mod binaries;
 pub mod conformance;
 pub mod control_plane;
 pub mod controller;
+pub mod etcd;
 pub mod fleet;
 mod kubeconfig;
 pub mod kwok;

@@ -70,6 +70,18 @@ impl Authority {
         self.sign(params)
     }
 
+    /// A certificate for a member of etcd on loopback: its gateway is a client of its own server.
+    pub(crate) fn member(&self) -> Result<Pair> {
+        let names = ["127.0.0.1", "localhost"].map(String::from);
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = name("etcd", None);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        self.sign(params)
+    }
+
     fn sign(&self, mut params: CertificateParams) -> Result<Pair> {
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,

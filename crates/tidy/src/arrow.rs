@@ -18,7 +18,7 @@ enum Allowed {
 
 use Allowed::{Everything, Only};
 
-const ARROW: [(&str, Allowed); 12] = [
+const ARROW: [(&str, Allowed); 13] = [
     ("shipshape-api", Only(&[])),
     ("shipshape-engine", Only(&["shipshape-api"])),
     (
@@ -29,6 +29,7 @@ const ARROW: [(&str, Allowed); 12] = [
         "shipshape-provider",
         Only(&["shipshape-api", "shipshape-engine"]),
     ),
+    ("shipshape-etcd", Only(&["shipshape-engine"])),
     (
         "shipshape-provider-aws",
         Only(&[
@@ -44,6 +45,7 @@ const ARROW: [(&str, Allowed); 12] = [
             "shipshape-api",
             "shipshape-engine",
             "shipshape-cluster",
+            "shipshape-etcd",
             "shipshape-provider",
         ]),
     ),
@@ -53,6 +55,7 @@ const ARROW: [(&str, Allowed); 12] = [
             "shipshape-api",
             "shipshape-engine",
             "shipshape-cluster",
+            "shipshape-etcd",
             "shipshape-provider",
         ]),
     ),
@@ -62,6 +65,7 @@ const ARROW: [(&str, Allowed); 12] = [
             "shipshape-api",
             "shipshape-engine",
             "shipshape-cluster",
+            "shipshape-etcd",
             "shipshape-provider",
             "shipshape-controllers",
             "shipshape-simulator",
@@ -73,6 +77,7 @@ const ARROW: [(&str, Allowed); 12] = [
             "shipshape-api",
             "shipshape-engine",
             "shipshape-cluster",
+            "shipshape-etcd",
             "shipshape-provider",
             "shipshape-provider-aws",
             "shipshape-controllers",

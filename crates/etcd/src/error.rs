@@ -1,0 +1,58 @@
+//! What can go wrong between us and etcd.
+//!
+//! Owns the classes that decide what follows. Must not carry what certificates or keys say.
+
+/// A result of a call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A call that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The answer was lost, came too late or made no sense. The effect may have taken place.
+    #[error("no answer from etcd at {endpoint} to {what}: {message}")]
+    NoAnswer {
+        /// Whom we asked.
+        endpoint: String,
+        /// What was asked for.
+        what: &'static str,
+        /// What the transport said.
+        message: String,
+    },
+    /// etcd said no.
+    #[error("etcd at {endpoint} refused {what}: {message}")]
+    Refused {
+        /// Whom we asked.
+        endpoint: String,
+        /// What was asked for.
+        what: &'static str,
+        /// The code of the answer.
+        code: u16,
+        /// etcd's own words.
+        message: String,
+    },
+    /// The settings are of no use: a file that cannot be read, an address that is none.
+    #[error("cannot speak to etcd: {0}")]
+    Unusable(String),
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// Ask again later; the effect may have taken place.
+    Transient,
+    /// A person must act.
+    Denied,
+}
+
+impl Error {
+    /// The class of this failure. etcd refuses what it would not survive now; later it may not.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Refused {
+                code: 401 | 403, ..
+            }
+            | Self::Unusable(_) => ErrorClass::Denied,
+            Self::NoAnswer { .. } | Self::Refused { .. } => ErrorClass::Transient,
+        }
+    }
+}
