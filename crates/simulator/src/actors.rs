@@ -1,12 +1,13 @@
 //! Everybody in a cluster but the API and the operator.
 //!
-//! Owns the tasks of kubelets, scheduler, workload controllers, budgets, node lifecycle, garbage
-//! collector and volumes. Each speaks to the API through a `kube::Client` and nothing else, is
+//! Owns the tasks of kubelets, control planes, scheduler, workload controllers, budgets, node lifecycle,
+//! garbage collector and volumes. Each speaks to the API through a `kube::Client` and nothing else, is
 //! driven by watches and timers, and keeps its state sorted: so the kubelets and the cloud also
 //! serve a real control plane, and one seed always gives one story.
 
 mod budgets;
 mod collector;
+mod control_planes;
 mod delays;
 mod informers;
 mod kubelet;
@@ -34,6 +35,7 @@ pub use kubelet::KubeletControl;
 pub(crate) use store::Store;
 
 use crate::cloud::Cloud;
+use crate::etcd::EtcdModel;
 use crate::seed::Seed;
 use informers::Informers;
 use machines::{Controls, Machines};
@@ -81,7 +83,7 @@ impl Actors {
     }
 
     /// Everybody.
-    pub fn for_embedded_cluster(cast: &Cast) -> Self {
+    pub fn for_embedded_cluster(cast: &Cast, etcd: &EtcdModel) -> Self {
         let mut actors = Self::for_real_cluster(cast);
         let informers = Informers::new();
         let client = |name: &str| (cast.clients)(name);
@@ -130,6 +132,12 @@ impl Actors {
             shared(),
             cast.delays.detach,
         ));
+        tasks.spawn(control_planes::ControlPlanes::run(
+            client("kubeadm"),
+            cast.cloud.clone(),
+            etcd.clone(),
+            shared(),
+        ));
         tasks.spawn(collector::Collector::run(
             client("garbage-collector"),
             shared(),
@@ -145,6 +153,11 @@ impl Actors {
             .get(node)
             .cloned()
     }
+}
+
+/// How many members etcd begins with: one for each control plane that runs already.
+pub(crate) fn first_members(cloud: &Cloud) -> usize {
+    control_planes::first(cloud).len()
 }
 
 /// Whether a Node says that it is Ready.

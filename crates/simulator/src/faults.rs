@@ -2,11 +2,13 @@
 //!
 //! Owns a tower layer that holds requests against a plan of rules. Must not know what the requests
 //! mean beyond method and path. Put it under one client (`ApiServer::client_through`, or
-//! `Faults::client` for any other) and only that client suffers; `FaultyCloud` does the same for calls
-//! of a cloud.
+//! `Faults::client` for any other) and only that client suffers; `FaultyCloud` and `FaultyEtcd` do the same
+//! for calls of a cloud and of etcd.
 
+mod call;
 mod cloud;
 mod effect;
+mod etcd;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ use tokio::sync::mpsc;
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 pub use cloud::FaultyCloud;
+pub use etcd::FaultyEtcd;
 pub use plan::{Fault, Plan, Rule};
 
 use crate::seed::Seed;
@@ -67,7 +70,7 @@ struct State {
 
 /// What is asked for, as rules see it.
 struct Asked {
-    /// `None` for a cloud call.
+    /// `None` for a call of a cloud or of etcd.
     method: Option<Method>,
     path: String,
     effect: Option<String>,
@@ -84,11 +87,13 @@ impl Asked {
         }
     }
 
-    fn call(call: &str, effect: Option<String>) -> Self {
+    /// A call of a cloud or of etcd. One that changes something has its name as its effect, for example
+    /// `cloud deleteMachine`.
+    fn of(call: &str, is_write: bool) -> Self {
         Self {
             method: None,
-            path: format!("cloud {call}"),
-            effect,
+            path: call.to_owned(),
+            effect: is_write.then(|| call.to_owned()),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod actors;
 pub mod apply;
 pub mod cloud;
 pub mod discovery;
+pub mod etcd;
 pub mod faults;
 pub mod openapi;
 pub mod patch;

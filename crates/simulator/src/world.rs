@@ -23,8 +23,11 @@ use tokio::task::JoinSet;
 pub use manifests::{budget, daemon_set, deployment, job, stateful_set};
 
 use crate::ApiServer;
-use crate::actors::{Actors, Cast, Clients, Delays, KubeletControl, Store, is_node_ready};
+use crate::actors::{
+    Actors, Cast, Clients, Delays, KubeletControl, Store, first_members, is_node_ready,
+};
 use crate::cloud::{Cloud, CloudSpec, GroupSpec, MachineSize};
+use crate::etcd::EtcdModel;
 use crate::seed::Seed;
 use crate::trace;
 
@@ -124,6 +127,7 @@ pub enum WorldError {
 pub struct World {
     api: ApiServer,
     cloud: Cloud,
+    etcd: EtcdModel,
     clock: Clock,
     start: Timestamp,
     actors: Actors,
@@ -154,13 +158,16 @@ impl World {
             let api = api.clone();
             Arc::new(move |name: &str| api.client(name))
         };
-        let actors = Actors::for_embedded_cluster(&Cast {
+        let etcd = EtcdModel::new(clock);
+        let members = first_members(&cloud);
+        let cast = Cast {
             clients,
             clock,
             cloud: cloud.clone(),
             delays: spec.delays.clone(),
             seed,
-        });
+        };
+        let actors = Actors::for_embedded_cluster(&cast, &etcd);
         let wanted = spec
             .cloud
             .groups
@@ -168,9 +175,13 @@ impl World {
             .map(|group| group.desired as usize)
             .sum();
         wait_for_nodes(&client, wanted, spec.patience).await?;
+        while etcd.names().len() < members {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         let world = Self {
             api,
             cloud,
+            etcd,
             clock,
             start: spec.start,
             actors,
@@ -217,6 +228,11 @@ impl World {
         &self.cloud
     }
 
+    /// The etcd of this world's control planes.
+    pub fn etcd(&self) -> &EtcdModel {
+        &self.etcd
+    }
+
     /// What time it is in this world.
     pub fn clock(&self) -> Clock {
         self.clock
@@ -234,7 +250,7 @@ impl World {
 
     /// The hash of everything that happened so far.
     pub fn trace_hash(&self) -> String {
-        trace::hash(&self.api, &self.cloud, self.start)
+        trace::hash(&self.api, &self.cloud, &self.etcd, self.start)
     }
 }
 

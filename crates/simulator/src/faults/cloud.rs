@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use shipshape_engine::machine::{Group, GroupId, ImageId, Machine, MachineId, ProviderId, Token};
 use shipshape_provider::{Error, Provider, ReplacementRequest, Result};
 
-use super::{Asked, Fault, Faults, effect};
+use super::{Asked, Fault, Faults};
 
 /// A cloud behind a plan of faults; clones share both.
 #[derive(Clone)]
@@ -28,66 +28,37 @@ impl FaultyCloud {
         }
     }
 
-    async fn read<R, F: Future<Output = Result<R>> + Send>(
+    async fn read<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
-        let asked = Asked::call(call, None);
-        self.go(call, asked, work).await
+        self.go(call, false, work).await
     }
 
-    async fn write<R, F: Future<Output = Result<R>> + Send>(
+    async fn write<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
-        let asked = Asked::call(call, Some(effect::of_call(call)));
-        self.go(call, asked, work).await
+        self.go(call, true, work).await
     }
 
-    async fn go<R, F: Future<Output = Result<R>> + Send>(
+    async fn go<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
-        asked: Asked,
+        is_write: bool,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
-        let name = asked.path.clone();
-        let Some(fault) = self.faults.meet(asked).await else {
-            return work().await;
+        let broken = |fault: &Fault| {
+            if let Fault::Fail { code: 429, .. } = fault {
+                let message = "as the plan says".to_owned();
+                return Error::Throttled { message };
+            }
+            no_answer(call)
         };
-        match &fault {
-            Fault::Delay(time) => {
-                tokio::time::sleep(*time).await;
-                work().await
-            }
-            Fault::LoseAnswer => {
-                work().await?;
-                Err(no_answer(call))
-            }
-            Fault::Duplicate => {
-                work().await?;
-                work().await
-            }
-            Fault::Fail { code: 429, .. } => Err(Error::Throttled {
-                message: "as the plan says".to_owned(),
-            }),
-            Fault::Drop | Fault::Fail { .. } => Err(no_answer(call)),
-            Fault::CrashBefore => {
-                self.faults.crash(&name, &fault);
-                std::future::pending().await
-            }
-            Fault::CrashAfter => {
-                // What the cloud answers, nobody will ever know.
-                drop(work().await);
-                self.faults.crash(&name, &fault);
-                std::future::pending().await
-            }
-            // A cloud has neither lists nor watches of this kind.
-            Fault::StaleList | Fault::EmptyList | Fault::LagWatch(_) | Fault::BreakWatch(_) => {
-                work().await
-            }
-        }
+        let asked = Asked::of(&format!("cloud {call}"), is_write);
+        self.faults.call(asked, broken, work).await
     }
 }
 

@@ -8,9 +8,6 @@ use shipshape_api::names::LEADER_LEASE;
 
 use crate::server::{RequestInfo, Target};
 
-/// The beginning of the names of cloud calls.
-const CLOUD: &str = "cloud";
-
 /// The effect of a request to the API, for example `patch nodes` or `create pods/eviction`. Reads and
 /// dry runs have none. The leader's own lease is told apart from locks.
 pub(super) fn of_request(method: &http::Method, uri: &Uri, headers: &HeaderMap) -> Option<String> {
@@ -34,9 +31,4 @@ pub(super) fn of_request(method: &http::Method, uri: &Uri, headers: &HeaderMap) 
         "" => format!("{verb} {}", path.plural),
         sub => format!("{verb} {}/{sub}", path.plural),
     })
-}
-
-/// The effect of a changing cloud call, for example `cloud deleteMachine`.
-pub(super) fn of_call(call: &str) -> String {
-    format!("{CLOUD} {call}")
 }

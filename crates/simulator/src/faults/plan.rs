@@ -45,7 +45,8 @@ pub enum Fault {
 pub struct Rule {
     /// Only requests with this method; any when not set.
     pub method: Option<Method>,
-    /// Only requests whose path and query contain this. A cloud call is called `cloud NAME`.
+    /// Only requests whose path and query contain this. A cloud call is called `cloud NAME`, one of etcd
+    /// `etcd NAME`.
     pub path: String,
     /// Only watches.
     pub watches: bool,

@@ -18,7 +18,7 @@ async fn story(seed: u64, start_second: i64) -> (String, Vec<String>) {
     evict(&world, &victim.name_any()).await.unwrap_or_default();
     world.cloud().kill_machine(&"workers-003".into());
     seconds(200).await;
-    let lines = trace::lines(world.api(), world.cloud(), began);
+    let lines = trace::lines(world.api(), world.cloud(), world.etcd(), began);
     (world.trace_hash(), lines)
 }
 
