@@ -142,8 +142,8 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
     let mut preflight = preflight
         .filter(|one| one.type_ == "Preflight" && one.status == "False")
         .map(|one| one.message.clone());
-    let held = status.conditions.iter();
-    let held = held.rfind(|one| one.type_ == HELD && one.status == "True");
+    let mut conditions = status.conditions.iter();
+    let held = conditions.find(|one| one.type_ == HELD && one.status == "True");
     let mut line = RunLine {
         namespace: run.metadata.namespace.clone().unwrap_or_default(),
         name: run.metadata.name.clone().unwrap_or_default(),
