@@ -4,6 +4,7 @@
 
 pub(crate) mod autoscalers;
 pub(crate) mod groups;
+mod newcomers;
 mod observe;
 mod preflight;
 

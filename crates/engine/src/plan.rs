@@ -1,19 +1,23 @@
 //! The plan of a run: which nodes, in which partitions, in which order.
 //!
-//! Owns candidate selection and the split into partitions. Must not look at progress: the same nodes
-//! and spec give the same plan. Called by `run` once, when a run has no plan yet.
+//! Owns candidate selection, the split into partitions, and the wave of those who join late. Must not
+//! look at progress: the same nodes and spec give the same plan. Called by `run` when a run has no plan
+//! yet, and when every node of the plan has had its turn.
 
 use std::collections::BTreeMap;
 
 use shipshape_api::node_patch_run::{Candidate, NodePatchRunSpec, Partition, RunPlan, Wave};
 
 use crate::ledger::Role;
+use crate::machine::ImageId;
 use crate::naming::hex;
 use crate::selector::{self, UnknownOperator};
-use crate::view::NodeView;
+use crate::view::{NodeView, Observed};
 
 /// Digits of `planVersion`.
 const VERSION_DIGITS: usize = 16;
+/// Most waves of a plan, as its schema says.
+const WAVES_MAX: usize = 100;
 
 /// Makes the plan for these nodes.
 pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, UnknownOperator> {
@@ -32,11 +36,7 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
         .iter()
         .chain(&canaries)
         .chain(zones.values().flatten())
-        .map(|node| Candidate {
-            name: node.name.clone(),
-            zone: node.zone.clone(),
-            uid: node.uid.clone(),
-        })
+        .map(|node| candidate(node))
         .collect();
     let mut waves = vec![
         (Some(Wave::ControlPlanes), names(&control_planes)),
@@ -88,6 +88,70 @@ fn control_planes<'a>(zones: &mut BTreeMap<&str, Vec<&'a NodeView>>) -> Vec<&'a 
 
 fn names(nodes: &[&NodeView]) -> Vec<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
+}
+
+/// A node that the run's selectors take and that its plan does not have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Newcomer {
+    /// The node.
+    pub node: NodeView,
+    /// The image of its machine; absent when there is no machine.
+    pub image: Observed<ImageId>,
+    /// The image that its group launches now; absent when there is no group.
+    pub wanted: Observed<ImageId>,
+}
+
+/// Those of the newcomers that run another image than their group launches, sorted. One that is not
+/// surely outdated is not taken; without a clear answer nobody can tell, and the text says why. Control
+/// planes are left to the next run, where they go first.
+pub fn outdated(newcomers: &[Newcomer]) -> Result<Vec<&NodeView>, String> {
+    let mut late = Vec::new();
+    let workers = newcomers
+        .iter()
+        .filter(|one| one.node.role() == Role::Worker);
+    for one in workers {
+        match (&one.image, &one.wanted) {
+            (Observed::Present(image), Observed::Present(wanted)) => {
+                if image != wanted {
+                    late.push(&one.node);
+                }
+            }
+            (Observed::Absent, _) | (_, Observed::Absent) => {}
+            (Observed::Unknown(why), _) | (_, Observed::Unknown(why)) => {
+                return Err(format!("node {}: {why}", one.node.name));
+            }
+            (Observed::NotAsked, _) | (_, Observed::NotAsked) => {
+                return Err(format!("node {}: nobody has looked", one.node.name));
+            }
+        }
+    }
+    late.sort_by(|left, right| (&left.zone, &left.name).cmp(&(&right.zone, &right.name)));
+    Ok(late)
+}
+
+/// The plan with one more wave, of nodes that joined late; `None` when it can have no more.
+pub fn extended(plan: &RunPlan, late: &[&NodeView]) -> Option<RunPlan> {
+    if plan.partitions.len() >= WAVES_MAX {
+        return None;
+    }
+    let mut plan = plan.clone();
+    plan.candidates
+        .extend(late.iter().map(|node| candidate(node)));
+    plan.plan_version = version(&plan.candidates);
+    plan.partitions.push(Partition {
+        index: i32::try_from(plan.partitions.len()).unwrap_or(i32::MAX),
+        wave: None,
+        nodes: names(late),
+    });
+    Some(plan)
+}
+
+fn candidate(node: &NodeView) -> Candidate {
+    Candidate {
+        name: node.name.clone(),
+        zone: node.zone.clone(),
+        uid: node.uid.clone(),
+    }
 }
 
 /// Takes the canary nodes out of the zones, from each in turn.
@@ -218,6 +282,56 @@ mod tests {
         let named = [Some(Wave::ControlPlanes), Some(Wave::Canaries), None, None];
         assert_eq!(waves, named);
         assert_eq!(plan.candidates[0].name, "cp-a");
+    }
+
+    fn newcomer(name: &str, image: Observed<ImageId>, wanted: Observed<ImageId>) -> Newcomer {
+        Newcomer {
+            node: node(name, "z"),
+            image,
+            wanted,
+        }
+    }
+
+    #[test]
+    fn only_newcomers_that_are_surely_outdated_are_taken() {
+        let image = |id: &str| Observed::Present(ImageId::from(id));
+        let unknown = || Observed::Unknown("throttled".to_owned());
+        let sure = [
+            newcomer("old-b", image("one"), image("two")),
+            newcomer("old-a", image("one"), image("two")),
+            newcomer("new", image("two"), image("two")),
+            newcomer("no-machine", Observed::Absent, Observed::NotAsked),
+            newcomer("no-group", image("one"), Observed::Absent),
+        ];
+        let late = outdated(&sure).unwrap();
+        let names: Vec<&str> = late.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["old-a", "old-b"]);
+        for unclear in [
+            newcomer("x", unknown(), Observed::NotAsked),
+            newcomer("x", image("one"), unknown()),
+        ] {
+            let why = outdated(&[unclear]).unwrap_err();
+            assert!(why.contains("throttled"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_plan_grows_by_one_wave_and_gets_another_version() {
+        let first = plan(
+            &NodePatchRunSpec::default(),
+            &[node("a", "z"), node("b", "z")],
+        )
+        .unwrap();
+        let late = [node("c", "y"), node("d", "z")];
+        let late: Vec<&NodeView> = late.iter().collect();
+        let second = extended(&first, &late).unwrap();
+        assert_eq!(names(&second), [vec!["a"], vec!["b"], vec!["c", "d"]]);
+        assert_eq!(second.partitions[2].index, 2);
+        assert_ne!(second.plan_version, first.plan_version);
+        assert_eq!(extended(&first, &late).unwrap(), second, "deterministic");
+        let mut long = first;
+        long.partitions = vec![Partition::default(); WAVES_MAX];
+        assert_eq!(extended(&long, &late), None);
     }
 
     proptest! {

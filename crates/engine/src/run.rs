@@ -8,6 +8,7 @@
 mod autoscaler;
 mod brake;
 mod ending;
+mod late;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -346,6 +347,11 @@ impl Draft<'_> {
                 self.decision.status.current_iteration = Some(next);
                 self.decision.wake = Some(self.now);
             }
+            return;
+        }
+        // While parked nodes are tried again nobody looks; when none is left there is one more look.
+        let is_last_round = self.decision.status.last_round == Some(true);
+        if (!is_last_round || self.snapshot.open.is_empty()) && !self.is_plan_whole() {
             return;
         }
         let parked: Vec<String> = self

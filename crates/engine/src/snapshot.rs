@@ -16,6 +16,7 @@ use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::ledger::Ledger;
 use crate::machine::{Group, GroupId, Machine};
+use crate::plan::Newcomer;
 use crate::view::{BudgetView, NodeView, Observed, PodView};
 
 /// What a run's decision sees.
@@ -52,6 +53,9 @@ pub struct RunSnapshot {
     pub autoscalers: Observed<Vec<DeploymentView>>,
     /// Deployments, by namespace and name, that other runs hold too.
     pub shared_autoscalers: Vec<(String, String)>,
+    /// Nodes that the run would take and that joined after its plan was made; asked for once every node
+    /// of the plan has had its turn.
+    pub newcomers: Observed<Vec<Newcomer>>,
     /// Nodes of the plan that lack the mark of this run, a handful; asked for until all have it.
     pub unmarked: Vec<NodeTarget>,
     /// Nodes that carry the mark of this run, a handful; asked for once it is ending.

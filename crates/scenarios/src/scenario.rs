@@ -119,6 +119,11 @@ pub enum Action {
         /// The node's place.
         node: usize,
     },
+    /// The group of a node grows by a machine of the node's image, as from an old template.
+    JoinOutdated {
+        /// The node's place.
+        node: usize,
+    },
     /// Somebody removes a run by force: its finalizers are taken off first.
     RemoveRun {
         /// Its namespace.

@@ -69,8 +69,9 @@ pub struct Witness {
     deleted: BTreeSet<String>,
     /// Those that went before their replacement came, until it does.
     vacant: BTreeMap<String, Vacancy>,
-    /// How many machines died by themselves.
+    /// How many machines died by themselves, and how many others have made.
     killed: usize,
+    joined: usize,
     deployments: BTreeMap<String, Deployed>,
     lock_of: BTreeMap<String, String>,
     /// From when on nothing is left to do.
@@ -105,9 +106,15 @@ impl Witness {
         self.killed += 1;
     }
 
-    /// How many machines have died that nobody asked to.
-    pub fn machines_killed(&self) -> usize {
-        self.killed
+    /// Somebody else than the operator makes a machine.
+    pub fn expect_joined(&mut self) {
+        self.joined += 1;
+    }
+
+    /// How many machines more there may be than at first: those that groups made in place of killed ones,
+    /// and those that others made.
+    pub fn machines_more(&self) -> usize {
+        self.killed + self.joined
     }
 
     /// Takes a fact in and checks what it could have broken.

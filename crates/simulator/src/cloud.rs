@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use shipshape_cluster::Clock;
-use shipshape_engine::machine::{GroupId, Machine, MachineId, MachineState};
+use shipshape_engine::machine::{GroupId, ImageId, Machine, MachineId, MachineState};
 use shipshape_provider::Result;
 use tokio::sync::{Notify, mpsc};
 
@@ -264,6 +264,12 @@ impl Cloud {
                 group.version = version;
             }
         });
+    }
+
+    /// A group grows by a machine of another image than it launches now, as one that was launched from an
+    /// old template.
+    pub fn launch_outdated(&self, id: &GroupId, zone: &str, image: &ImageId) {
+        self.disturb(|state, now| state.model.launch_outdated(id, zone, image, now));
     }
 
     /// A machine dies, and nobody asked for it.

@@ -21,7 +21,8 @@ pub struct NodePatchRunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The nodes to cycle and their order, made once.
+    /// The nodes to cycle and their order, made once; outdated nodes that join later get a wave at its
+    /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<RunPlan>,
     /// Index of the partition in work; equal to the number of partitions when all are done.

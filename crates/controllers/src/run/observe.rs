@@ -19,10 +19,10 @@ use shipshape_engine::run::{is_over, marks_wanted};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
-use super::{autoscalers, groups};
+use super::{autoscalers, groups, newcomers};
 use crate::context::{
     Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
-    run_term,
+    run_term, standing_of,
 };
 use crate::error::PassError;
 
@@ -97,6 +97,11 @@ pub(super) async fn observe(
         } else {
             Vec::new()
         },
+        newcomers: if look.is_plan_done(&waiting, &open) {
+            newcomers::look(context, &run).await
+        } else {
+            Observed::NotAsked
+        },
         waiting,
         on_their_way,
         succeeded: stores
@@ -153,6 +158,24 @@ impl Look<'_> {
             .iter()
             .map(|task| task.as_ref().clone())
             .collect()
+    }
+
+    /// Whether every node of the plan has had its turn, and none but parked ones is left. While those are
+    /// tried again for the last time nobody looks for others.
+    fn is_plan_done(&self, waiting: &[Waiting], open: &[NodePatchTask]) -> bool {
+        let status = self.run.status.as_ref();
+        let plan = status.and_then(|status| status.plan.as_ref());
+        let Some((status, plan)) = status.zip(plan) else {
+            return false;
+        };
+        let next = usize::try_from(status.current_iteration.unwrap_or(0)).unwrap_or(0) + 1;
+        let is_parked = |task: &NodePatchTask| standing_of(task) == Standing::Parked;
+        let is_resting = status.last_round == Some(true) && !open.is_empty();
+        let is_ending = self.run.spec.abort() || self.run.metadata.deletion_timestamp.is_some();
+        next >= plan.partitions.len()
+            && waiting.is_empty()
+            && open.iter().all(is_parked)
+            && !(is_resting || is_ending || is_over(status))
     }
 
     /// Counted only when the run has such a limit, because it looks at every task.

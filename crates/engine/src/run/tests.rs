@@ -1,6 +1,7 @@
 //! Tables for the run: plan first, then slots and tasks, then the next partition, then the end.
 
 mod autoscaler;
+mod late;
 mod slots;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -81,6 +82,7 @@ fn snapshot() -> RunSnapshot {
         autoscalers: Observed::NotAsked,
         shared_autoscalers: Vec::new(),
         down: Vec::new(),
+        newcomers: Observed::Present(Vec::new()),
         on_their_way: [].into(),
         unmarked: Vec::new(),
         marked: Vec::new(),

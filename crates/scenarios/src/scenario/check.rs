@@ -99,6 +99,7 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             | Action::Uncordon { node }
             | Action::KillMachine { node }
             | Action::StrayMachine { node }
+            | Action::JoinOutdated { node }
             | Action::RemoveTask { node } => {
                 if *node >= scenario.world.nodes as usize {
                     return Err(format!(

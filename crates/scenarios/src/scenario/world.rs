@@ -22,6 +22,8 @@ pub struct WorldSection {
     pub running_image: String,
     /// The image that their group launches now.
     pub image: String,
+    /// Most machines of their group; absent means twice as many as there are nodes.
+    pub group_max: Option<u32>,
     /// From the call to a running machine.
     pub boot: SignedDuration,
     /// From a running machine to its Node.
@@ -53,6 +55,7 @@ impl Default for WorldSection {
             zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
             running_image: "image-1".to_owned(),
             image: "image-2".to_owned(),
+            group_max: None,
             boot: SignedDuration::from_secs(45),
             join: SignedDuration::from_secs(15),
             terminate: SignedDuration::from_secs(30),
@@ -127,6 +130,7 @@ impl WorldSection {
         let mut group = GroupSpec::new("workers", &self.image, self.nodes);
         group.running_image = Some(self.running_image.clone());
         group.zones.clone_from(&self.zones);
+        group.max = self.group_max.unwrap_or(group.max);
         spec.cloud = CloudSpec {
             region: "north".to_owned(),
             groups: vec![group],

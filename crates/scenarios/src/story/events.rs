@@ -62,6 +62,7 @@ pub(super) async fn play(
             Action::Patch(manifest) => scene.patch(manifest).await.map_err(placed)?,
             Action::Delete(manifest) => scene.delete(manifest).await.map_err(placed)?,
             Action::StrayMachine { node } => scene.stray(first_nodes.get(*node)).await,
+            Action::JoinOutdated { node } => scene.join_outdated(first_nodes.get(*node)).await,
             Action::RemoveRun { namespace, name } => {
                 let api = Api::namespaced(stage.client("somebody"), namespace);
                 by_force::<NodePatchRun>(&api, name).await.map_err(placed)?;
@@ -113,6 +114,20 @@ impl Scene<'_> {
         if let Ok(machine) = cloud.resolve(&ProviderId(id)).await {
             self.observer.with_witness(Witness::expect_killed);
             self.stage.cloud.kill_machine(&machine.id);
+        }
+    }
+
+    async fn join_outdated(&self, node: Option<&std::sync::Arc<Node>>) {
+        let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
+        let Some(id) = id else { return };
+        let cloud = self.stage.cloud.handle("somebody");
+        if let Ok(machine) = cloud.resolve(&ProviderId(id)).await
+            && let Some(group) = &machine.group
+        {
+            self.observer.with_witness(Witness::expect_joined);
+            self.stage
+                .cloud
+                .launch_outdated(group, &machine.zone, &machine.image);
         }
     }
 

@@ -74,8 +74,8 @@ pub(super) async fn find(
             found.push(("I11", text));
         }
     }
-    let killed = observer.with_witness(|witness| witness.machines_killed());
-    found.extend(of_cloud(&stage.cloud.machines(), machines + killed));
+    let more = observer.with_witness(|witness| witness.machines_more());
+    found.extend(of_cloud(&stage.cloud.machines(), machines + more));
     found.extend(orphans(&stage.cloud.machines(), &ready));
     Ok(found)
 }

@@ -240,6 +240,20 @@ impl Model {
         Some(id)
     }
 
+    pub(super) fn launch_outdated(
+        &mut self,
+        group: &GroupId,
+        zone: &str,
+        image: &ImageId,
+        now: Timestamp,
+    ) {
+        if self.insert(group, zone, image.clone(), now).is_some()
+            && let Some(record) = self.groups.get_mut(group)
+        {
+            record.desired += 1;
+        }
+    }
+
     fn launch(&mut self, group: &GroupId, zone: &str, now: Timestamp) -> Result<MachineId> {
         let record = self
             .groups

@@ -1,0 +1,81 @@
+//! Tables for nodes that join and leave while the run is under way.
+
+use super::*;
+use crate::machine::ImageId;
+use crate::plan::Newcomer;
+
+fn newcomer(name: &str, image: &str) -> Newcomer {
+    Newcomer {
+        node: node(name, "z1"),
+        image: Observed::Present(ImageId::from(image)),
+        wanted: Observed::Present(ImageId::from("new")),
+    }
+}
+
+/// A run whose nodes have all had their turn.
+fn at_its_end() -> RunSnapshot {
+    let mut snapshot = RunSnapshot {
+        ledger: ledger(&[]),
+        ..planned()
+    };
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.current_iteration = Some(1);
+    snapshot
+}
+
+#[test]
+fn outdated_nodes_that_joined_late_get_a_last_wave() {
+    let mut snapshot = at_its_end();
+    snapshot.newcomers = Observed::Present(vec![newcomer("late", "old"), newcomer("fine", "new")]);
+    let before = snapshot.run.status.clone().unwrap();
+    let decision = look(&snapshot);
+    assert!(!is_over(&decision.status));
+    let grown = decision.status.plan.clone().unwrap();
+    assert_eq!(grown.partitions.last().unwrap().nodes, ["late"]);
+    assert_ne!(grown.plan_version, before.plan.unwrap().plan_version);
+    assert_eq!(decision.status.total, Some(4));
+    assert_eq!(decision.status.marked, None, "they are marked too");
+    assert!(
+        decision
+            .notices
+            .iter()
+            .any(|one| one.reason == "JoinedLate")
+    );
+    snapshot.run.status = Some(decision.status);
+    snapshot.newcomers = Observed::NotAsked;
+    snapshot.run.status = Some(look(&snapshot).status);
+    let next = look(&snapshot).status;
+    assert_eq!(next.current_iteration, Some(2), "their wave begins");
+}
+
+#[test]
+fn a_run_does_not_end_before_somebody_has_looked_for_late_nodes() {
+    let mut snapshot = at_its_end();
+    for unclear in [
+        Observed::NotAsked,
+        Observed::Unknown("the cloud is away".to_owned()),
+        Observed::Present(vec![Newcomer {
+            image: Observed::Unknown("throttled".to_owned()),
+            ..newcomer("late", "old")
+        }]),
+    ] {
+        snapshot.newcomers = unclear;
+        let decision = look(&snapshot);
+        assert_eq!(decision.effects, []);
+        assert!(!is_over(&decision.status));
+        let waits = decision.status.waiting_for.unwrap();
+        assert!(waits.contains("joined late"), "{waits}");
+    }
+}
+
+#[test]
+fn a_candidate_that_has_left_is_counted_and_not_waited_for() {
+    let mut snapshot = at_its_end();
+    snapshot.succeeded = 2;
+    let restored = look(&snapshot);
+    assert_eq!(names_of(&restored), ["RestoreGroups"]);
+    snapshot.run.status = Some(restored.status);
+    let end = look(&snapshot);
+    assert!(is_over(&end.status));
+    assert_eq!(end.status.left, Some(1));
+}
