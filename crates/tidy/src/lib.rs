@@ -6,6 +6,7 @@
 mod arrow;
 mod cargo;
 pub mod generated;
+mod regressions;
 mod sources;
 
 use std::fmt;
@@ -83,6 +84,7 @@ pub fn check(root: &Path) -> Result<Report, Error> {
     }
     report.findings.extend(generated::stale(root)?);
     report.findings.extend(arrow::check(root)?);
+    report.findings.extend(regressions::check(root, &files)?);
     report.findings.sort();
     Ok(report)
 }

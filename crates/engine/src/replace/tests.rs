@@ -2,6 +2,7 @@
 
 mod lease;
 mod machines;
+mod regressions;
 mod ways_out;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
