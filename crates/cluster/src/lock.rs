@@ -2,14 +2,16 @@
 //!
 //! Owns those Leases. Must not free a lock by time, whatever duration its lease shows: its holder may
 //! live, and only the operation that took it, or whoever proves that it ended, lets it go. The
-//! operation's id and the node's UID are the fence; the holder's name and the times are for people.
+//! operation's id and the node's UID are the fence; the holder's name and the times are for people. A
+//! lock belongs to its Node object, by UID: the cluster's garbage collector takes it away with that
+//! one, so that a replacement needs no write of its own for it.
 //! Called by tasks before the first touch of a node and while they work on it.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 
@@ -55,6 +57,8 @@ pub struct Holding {
     pub since: Option<Timestamp>,
     /// When its holder last said that it is in use.
     pub renewed: Option<Timestamp>,
+    /// Whether it goes by itself when the node does.
+    pub goes_with_node: bool,
 }
 
 /// What became of a release.
@@ -188,6 +192,13 @@ impl Locks {
         let mut lease = Lease::default();
         lease.metadata.name = Some(lock_name(claim.node));
         lease.metadata.namespace = Some(self.namespace.clone());
+        lease.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            name: claim.node.into(),
+            uid: claim.node_uid.into(),
+            ..OwnerReference::default()
+        }]);
         let annotations = lease.annotations_mut();
         annotations.insert(ANNOTATION_NODE_UID.into(), claim.node_uid.into());
         annotations.insert(ANNOTATION_OPERATION.into(), claim.operation.into());
@@ -230,10 +241,13 @@ fn judge(claim: Claim<'_>, holding: Holding) -> Lock {
 fn holding(lease: &Lease) -> Holding {
     let note = |name: &str| lease.annotations().get(name).cloned().unwrap_or_default();
     let spec = lease.spec.clone().unwrap_or_default();
+    let node_uid = note(ANNOTATION_NODE_UID);
+    let mut owners = lease.owner_references().iter();
     Holding {
         by: spec.holder_identity.unwrap_or_default(),
         operation: note(ANNOTATION_OPERATION),
-        node_uid: note(ANNOTATION_NODE_UID),
+        goes_with_node: owners.any(|owner| owner.kind == "Node" && owner.uid == node_uid),
+        node_uid,
         since: spec.acquire_time.map(|time| time.0),
         renewed: spec.renew_time.map(|time| time.0),
     }

@@ -138,6 +138,7 @@ fn view_of(holding: &Holding, is_abandoned: bool) -> LockView {
         node_uid: holding.node_uid.clone(),
         renewed: holding.renewed,
         is_abandoned,
+        goes_with_node: holding.goes_with_node,
     }
 }
 

@@ -21,6 +21,9 @@ use crate::settings::Settings;
 use crate::sweep::COMPLETED;
 use crate::view::{NodeView, Observed};
 
+/// How many times as old as at the last telling a machine's object is when a usual state is told again.
+const QUIET_GROWTH: i32 = 2;
+
 /// What the decision about a machine sees.
 #[derive(Clone, Debug)]
 pub struct PendingSnapshot {
@@ -68,7 +71,7 @@ pub fn decide(
         PendingNodeGoal::Join => draft.join(),
         PendingNodeGoal::Leave => draft.leave(),
     }
-    draft.keep_quiet_at_first();
+    draft.keep_quiet();
     draft.decision
 }
 
@@ -198,18 +201,49 @@ impl Draft<'_> {
         }
     }
 
-    /// What is over in a moment is not worth a status: the first one is written when that has passed.
-    fn keep_quiet_at_first(&mut self) {
+    /// What the goal says anyway is not worth a write until it has lasted: a usual state is told when
+    /// the object has come to some age, and the next one when it is several times as old.
+    fn keep_quiet(&mut self) {
         let pending = &self.snapshot.pending;
-        let made = pending.metadata.creation_timestamp.as_ref();
-        let quiet = self.settings.machine_poll;
-        let until = made.and_then(|made| made.0.checked_add(quiet).ok());
-        if let (None, Some(until)) = (&pending.status, until)
-            && self.now < until
-        {
-            self.decision.status = PendingNodeStatus::default();
+        let told = pending.status.clone().unwrap_or_default();
+        let Some(until) = self.quiet_until(&told) else {
+            return;
+        };
+        if self.is_as_usual() && self.now < until {
+            self.decision.status = told;
             self.decision.wake = self.decision.wake.map(|wake| wake.min(until));
         }
+    }
+
+    /// Until when a usual state need not be told, given what was told last.
+    fn quiet_until(&self, told: &PendingNodeStatus) -> Option<Timestamp> {
+        let made = self.snapshot.pending.metadata.creation_timestamp.as_ref()?;
+        let quiet = match &told.csp_state_since {
+            None if *told == PendingNodeStatus::default() => self.settings.machine_quiet,
+            None => return None,
+            Some(since) => since.0.duration_since(made.0) * QUIET_GROWTH,
+        };
+        made.0.checked_add(quiet).ok()
+    }
+
+    /// Whether everything is as it usually is on this way, so that the goal tells all there is.
+    fn is_as_usual(&self) -> bool {
+        let PendingSnapshot {
+            pending,
+            machine,
+            node,
+            asker,
+        } = self.snapshot;
+        let state = machine.present().map(|machine| machine.state);
+        let is_usual = match pending.spec.goal {
+            PendingNodeGoal::Join => {
+                matches!(state, Some(MachineState::Creating | MachineState::Ready))
+            }
+            PendingNodeGoal::Leave => {
+                state == Some(MachineState::Terminating) && !self.is_past_deadline()
+            }
+        };
+        is_usual && !matches!(node, Observed::Unknown(_)) && !matches!(asker, Asker::Unknown(_))
     }
 
     /// The goal is reached: the object goes, and its status is not worth another write.

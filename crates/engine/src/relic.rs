@@ -209,6 +209,7 @@ mod tests {
             node_uid: "node-uid".to_owned(),
             renewed: None,
             is_abandoned: true,
+            goes_with_node: false,
         };
         let node = |cordoned_by: Option<&str>| {
             Observed::Present(NodeView {

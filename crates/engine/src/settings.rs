@@ -108,6 +108,9 @@ pub struct Settings {
     /// How often a machine's state is asked of the cloud while a step waits for it. Clouds send no
     /// events, so this one wait must poll.
     pub machine_poll: SignedDuration,
+    /// How long a machine may be in a state that is usual on its way before its PendingNode tells it.
+    /// What is unusual is told at once.
+    pub machine_quiet: SignedDuration,
     /// How long after a create call a cloud may still not list what it made.
     pub cloud_lag: SignedDuration,
     /// The pause before the second attempt at a node; it doubles with each further one.
@@ -136,6 +139,7 @@ impl Default for Settings {
             drain: DrainSettings::default(),
             sweep: SweepSettings::default(),
             machine_poll: SignedDuration::from_secs(5),
+            machine_quiet: SignedDuration::from_secs(90),
             cloud_lag: SignedDuration::from_mins(1),
             retry_backoff: SignedDuration::from_mins(1),
             retry_backoff_max: SignedDuration::from_mins(10),

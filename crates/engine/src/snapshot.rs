@@ -75,8 +75,11 @@ pub struct LockView {
     pub node_uid: String,
     /// When its holder last said that it is in use.
     pub renewed: Option<Timestamp>,
-    /// Whether the task that holds it is surely gone.
+    /// Whether nobody works under it any more: its task is surely gone, or has ended and so has its
+    /// node.
     pub is_abandoned: bool,
+    /// Whether it goes by itself when the node does.
+    pub goes_with_node: bool,
 }
 
 /// What a task's decision sees. Each step asks for what it needs; the rest stays `NotAsked`.

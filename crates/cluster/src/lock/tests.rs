@@ -43,6 +43,17 @@ async fn a_free_lock_is_taken_and_says_for_what() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_belongs_to_its_node_by_uid_and_goes_with_it() {
+    let fake = Fake::new();
+    locks(&fake).acquire(claim("task-1")).await.unwrap();
+    let owners = &fake.get(PATH).unwrap()["metadata"]["ownerReferences"];
+    let node = json!([{ "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-uid" }]);
+    assert_eq!(owners, &node);
+    let holding = locks(&fake).holder("n1").await.unwrap().unwrap();
+    assert!(holding.goes_with_node);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_of_the_same_operation_is_adopted_after_a_restart_without_a_write() {
     let fake = Fake::new();
     locks(&fake).acquire(claim("task-1")).await.unwrap();

@@ -106,10 +106,17 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
             }
             snapshot.new_machine = look.new_machine().await;
         }
-        TaskStep::Done | TaskStep::Failed => snapshot.lock = look.lock().await,
+        TaskStep::Done | TaskStep::Failed => {
+            snapshot.lock = look.lock().await;
+            snapshot.old_node = look.known_old_node();
+        }
     }
     if is_lock_due(snapshot, &context.settings, context.clock.now()) {
         snapshot.lock = look.lock().await;
+        // A lock that is missing may have gone with its node.
+        if !look.is_ours(&snapshot.lock) && snapshot.old_node == Observed::NotAsked {
+            snapshot.old_node = look.live_old_node().await;
+        }
     }
 }
 
@@ -123,10 +130,7 @@ impl Look<'_> {
     async fn before_lock(&self, snapshot: &mut TaskSnapshot) {
         snapshot.old_node = self.live_old_node().await;
         snapshot.lock = self.lock().await;
-        let is_ours = snapshot
-            .lock
-            .present()
-            .is_some_and(|lock| Some(&lock.operation) == self.task.metadata.uid.as_ref());
+        let is_ours = self.is_ours(&snapshot.lock);
         if let (false, Observed::Present(lock)) = (is_ours, &mut snapshot.lock) {
             lock.is_abandoned = self.is_abandoned(lock).await;
         }
@@ -147,14 +151,26 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the task that holds a lock is surely gone: asked live, by name and UID.
+    fn is_ours(&self, lock: &Observed<LockView>) -> bool {
+        let lock = lock.present();
+        lock.is_some_and(|lock| Some(&lock.operation) == self.task.metadata.uid.as_ref())
+    }
+
+    /// Whether the task that holds a lock is surely gone, or has ended with the node that it was taken
+    /// for: asked live, by name and UID.
     async fn is_abandoned(&self, lock: &LockView) -> bool {
         let Some((namespace, name)) = lock.holder.split_once('/') else {
             return false;
         };
         let api: Api<NodePatchTask> = Api::namespaced(self.context.client.clone(), namespace);
         match api.get_opt(name).await {
-            Ok(Some(task)) => task.uid().as_deref() != Some(lock.operation.as_str()),
+            Ok(Some(task)) => {
+                let status = task.status.as_ref();
+                let has_ended = status.is_some_and(|status| status.step_name().is_final());
+                let is_of_another_node = lock.node_uid != self.task.spec.node_uid;
+                let is_another = task.uid().as_deref() != Some(lock.operation.as_str());
+                is_another || (has_ended && is_of_another_node)
+            }
             Ok(None) => true,
             Err(error) => {
                 // Without an answer the holder may live; the task waits for it and asks again.
@@ -338,6 +354,13 @@ impl Look<'_> {
         }
     }
 
+    /// The old node as the store has it. One that is gone from there never comes back.
+    fn known_old_node(&self) -> Observed<NodeView> {
+        let key = Key::cluster(&self.task.spec.node_name);
+        let node = self.context.stores.nodes.get(&key);
+        node.map(|node| NodeView::clone(&node)).into()
+    }
+
     async fn live_old_node(&self) -> Observed<NodeView> {
         self.live_node(&self.task.spec.node_name).await
     }
@@ -410,6 +433,7 @@ impl Look<'_> {
                 holder: holding.by,
                 node_uid: holding.node_uid,
                 is_abandoned: false,
+                goes_with_node: holding.goes_with_node,
                 renewed: holding.renewed,
             })
         }))

@@ -111,10 +111,32 @@ fn a_machine_that_was_just_made_has_no_status_until_a_moment_has_passed() {
     one.pending.metadata.creation_timestamp = Some(Time(start()));
     let early = decide(&one, &Settings::default(), start());
     assert_eq!(early.status, PendingNodeStatus::default());
-    let then = early.wake.unwrap();
-    assert!(then > start());
+    assert!(early.wake.unwrap() > start());
+    let then = start() + Settings::default().machine_quiet;
     let later = decide(&one, &Settings::default(), then).status;
     assert_eq!(later.csp_state, Some(CspState::Creating));
+}
+
+#[test]
+fn a_usual_state_is_told_later_the_longer_ago_the_last_was_told_and_an_unusual_one_at_once() {
+    let after = |seconds| start() + SignedDuration::from_secs(seconds);
+    let mut one = world(PendingNodeGoal::Join, MachineState::Creating);
+    one.pending.metadata.creation_timestamp = Some(Time(start()));
+    let told = decide(&one, &Settings::default(), after(90)).status;
+    one.pending.status = Some(told.clone());
+    one.machine = machine(MachineState::Ready);
+    let ready = decide(&one, &Settings::default(), after(120));
+    assert_eq!(ready.status, told, "its node will join any moment");
+    assert!(ready.wake.unwrap() <= after(180));
+    let late = decide(&one, &Settings::default(), after(180)).status;
+    assert_eq!(late.csp_state, Some(CspState::Ready));
+    one.machine = machine(MachineState::Failed);
+    let failed = decide(&one, &Settings::default(), after(120)).status;
+    assert_eq!(failed.csp_state, Some(CspState::Failed));
+    one.machine = Observed::Unknown("no answer".to_owned());
+    let unclear = decide(&one, &Settings::default(), after(120)).status;
+    let waits_for = unclear.waiting_for.unwrap();
+    assert!(waits_for.contains("no answer"), "{waits_for}");
 }
 
 #[test]

@@ -169,7 +169,7 @@ pub(super) fn provision(draft: &mut Draft<'_>) {
             "machine {} was created in zone {} for node {}, which is locked",
             machine.id, machine.zone, draft.snapshot.task.spec.node_name
         );
-        draft.advance(
+        draft.advance_quietly(
             TaskStep::Join,
             Milestone {
                 condition: REPLACEMENT_ENSURED,
@@ -360,7 +360,8 @@ fn joined(draft: &mut Draft<'_>, replacement: &NodeView) {
     draft.status.new_node_uid = Some(replacement.uid.clone());
     let message = format!("node {} has joined and is ready", replacement.name);
     let next = order::after_join(draft);
-    draft.advance(
+    draft.advance_from(
+        REPLACEMENT_ENSURED,
         next,
         Milestone {
             condition: NEW_NODE_READY,

@@ -98,10 +98,28 @@ impl<'a> Draft<'a> {
             .retain(|effect| matches!(effect, Effect::RenewLock { .. }));
     }
 
-    /// Records that a milestone is reached and enters the next step.
+    /// Records that a milestone is reached, tells it and enters the next step.
     pub(super) fn advance(&mut self, next: TaskStep, milestone: Milestone) {
         self.notices
             .push(Notice::normal(milestone.reason, milestone.message.clone()));
+        self.advance_quietly(next, milestone);
+    }
+
+    /// The same, where a milestone was reached quietly before: one event tells both.
+    pub(super) fn advance_from(&mut self, before: &str, next: TaskStep, milestone: Milestone) {
+        let mut conditions = self.status.conditions.iter();
+        let told = conditions.find(|one| one.type_ == before && one.status == "True");
+        let message = match told {
+            Some(told) => format!("{}; {}", told.message, milestone.message),
+            None => milestone.message.clone(),
+        };
+        self.notices.push(Notice::normal(milestone.reason, message));
+        self.advance_quietly(next, milestone);
+    }
+
+    /// Records that a milestone is reached and enters the next step. The condition tells it; the event
+    /// of the next milestone will.
+    pub(super) fn advance_quietly(&mut self, next: TaskStep, milestone: Milestone) {
         self.claim(
             milestone.condition,
             Truth::True,

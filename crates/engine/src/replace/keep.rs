@@ -8,7 +8,7 @@ use shipshape_api::conditions::LOCKED;
 use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Unclear};
-use super::facts::operation;
+use super::facts::{operation, own_node};
 use super::step_of;
 use crate::decision::Effect;
 use crate::settings::Settings;
@@ -60,6 +60,9 @@ pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
             return Ok(());
         }
         Observed::NotAsked | Observed::Unknown(_) => return Ok(()),
+        // It went with its node, whose name another may have by now. What is left to do touches
+        // machines only.
+        Observed::Present(_) | Observed::Absent if own_node(draft).is_absent() => return Ok(()),
         Observed::Present(lock) => format!("node {node}, which {} has locked", lock.holder),
         Observed::Absent => format!("the lock of node {node}, which somebody has removed"),
     };

@@ -25,9 +25,10 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => {}
         Ok(None) => {
-            draft.advance(
+            now_drained(
+                draft,
                 TaskStep::Remove,
-                drained("the old node has left by itself".to_owned()),
+                "the old node has left by itself".to_owned(),
             );
         }
         Ok(Some(node)) if node.unschedulable => {
@@ -65,7 +66,7 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
         }
         let node = &draft.snapshot.task.spec.node_name;
         let message = format!("node {node} has no more pods to move");
-        return draft.advance(order::after_drain(draft), drained(message));
+        return now_drained(draft, order::after_drain(draft), message);
     }
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
@@ -109,7 +110,7 @@ fn is_closed(draft: &mut Draft<'_>) -> bool {
         Err(Unclear) => false,
         Ok(None) => {
             let message = "the old node has left by itself".to_owned();
-            draft.advance(TaskStep::Remove, drained(message));
+            now_drained(draft, TaskStep::Remove, message);
             false
         }
         Ok(Some(node)) if !node.unschedulable => {
@@ -235,14 +236,15 @@ fn machine_gone(draft: &mut Draft<'_>) {
         .map(|record| record.id.clone())
         .unwrap_or_default();
     let message = format!("machine {id} is gone");
-    draft.advance(
-        TaskStep::Forget,
-        Milestone {
-            condition: OLD_DELETED,
-            reason: "MachineGone",
-            message,
-        },
-    );
+    let milestone = Milestone {
+        condition: OLD_DELETED,
+        reason: "MachineGone",
+        message,
+    };
+    match order::after_drain(draft) {
+        TaskStep::Remove => draft.advance_from(DRAINED, TaskStep::Forget, milestone),
+        _ => draft.advance(TaskStep::Forget, milestone),
+    }
 }
 
 /// Entered when the old machine is gone. Left when its Node object is gone too. Asks for the
@@ -260,10 +262,15 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
     }
 }
 
-fn drained(message: String) -> Milestone {
-    Milestone {
+/// The old node is empty. Where its machine goes at once, one event tells both.
+fn now_drained(draft: &mut Draft<'_>, next: TaskStep, message: String) {
+    let milestone = Milestone {
         condition: DRAINED,
         reason: "NodeDrained",
         message,
+    };
+    match next {
+        TaskStep::Remove => draft.advance_quietly(next, milestone),
+        _ => draft.advance(next, milestone),
     }
 }

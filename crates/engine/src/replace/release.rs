@@ -9,10 +9,11 @@ use shipshape_api::reasons::NODE_LEFT;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{note_protection, operation, task_key};
+use super::facts::{note_protection, operation, own_node, task_key};
 use super::park::{is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
+use crate::snapshot::LockView;
 use crate::sweep::COMPLETED;
 use crate::view::is_kept;
 
@@ -98,8 +99,8 @@ fn end(draft: &mut Draft<'_>) {
     draft.status.last_error = Some(undo.message);
 }
 
-/// Nothing is left to do but to give the lock back, unless a person asks for another try. The object may
-/// go then.
+/// Nothing is left to do but to give the lock back, unless it goes with its node or a person asks for
+/// another try. The object may go then.
 pub(super) fn rest(draft: &mut Draft<'_>) {
     let is_failed = draft.status.step_name() == TaskStep::Failed;
     if is_failed && is_asked_again(draft) && draft.snapshot.run.call_off.is_none() {
@@ -112,7 +113,11 @@ pub(super) fn rest(draft: &mut Draft<'_>) {
     let Ok(lock) = draft.look(&draft.snapshot.lock, "whether the lock is free") else {
         return;
     };
-    if lock.is_some_and(|lock| lock.operation == operation(draft)) {
+    let is_node_gone = own_node(draft).is_absent();
+    let is_due = |lock: LockView| {
+        lock.operation == operation(draft) && !(lock.goes_with_node && is_node_gone)
+    };
+    if lock.is_some_and(is_due) {
         let operation = operation(draft).to_owned();
         draft.effect(Effect::ReleaseLock {
             node: draft.snapshot.task.spec.node_name.clone(),

@@ -66,6 +66,7 @@ fn lock(operation: &str) -> Observed<LockView> {
         node_uid: "old-uid".to_owned(),
         renewed: Some(start()),
         is_abandoned: false,
+        goes_with_node: false,
     })
 }
 

@@ -112,6 +112,7 @@ fn settings(settings: &Settings, by: i32) -> Settings {
         },
         sweep: settings.sweep.clone(),
         machine_poll: (settings.machine_poll / by).max(POLL_MIN),
+        machine_quiet: settings.machine_quiet / by,
         cloud_lag: settings.cloud_lag / by,
         retry_backoff: settings.retry_backoff / by,
         retry_backoff_max: settings.retry_backoff_max / by,

@@ -57,8 +57,7 @@ impl Informers {
     pub(crate) fn start(&self, client: &Client, tasks: &mut JoinSet<()>) {
         follow(&self.pods, client, tasks);
         follow(&self.nodes, client, tasks);
-        let leases = Api::namespaced(client.clone(), super::kubelet::LEASES);
-        tasks.spawn(self.leases.clone().follow(leases, None));
+        follow(&self.leases, client, tasks);
         follow(&self.replica_sets, client, tasks);
         follow(&self.deployments, client, tasks);
         follow(&self.stateful_sets, client, tasks);

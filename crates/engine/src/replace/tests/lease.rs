@@ -78,3 +78,44 @@ fn nothing_is_done_to_a_node_whose_lock_is_lost_and_the_wait_says_why() {
         assert!(decision.wake.is_some());
     }
 }
+
+#[test]
+fn a_lock_that_went_with_its_node_holds_nothing_up() {
+    for found in [Observed::Absent, lock("another")] {
+        let mut world = world_at(TaskStep::Forget);
+        world.lock = found;
+        world.old_node = Observed::Absent;
+        let decision = decide(&world, &Settings::default(), after(6));
+        assert_eq!(decision.status.step_name(), TaskStep::Release);
+    }
+}
+
+#[test]
+fn a_lock_that_goes_with_its_node_is_given_back_only_while_the_node_is_there() {
+    let table = [
+        (true, true, false),
+        (true, false, true),
+        (false, true, true),
+    ];
+    for (goes_with_node, is_node_gone, is_released) in table {
+        let mut world = world_at(TaskStep::Done);
+        world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
+        world.lock = Observed::Present(LockView {
+            goes_with_node,
+            ..lock(OPERATION).present().unwrap().clone()
+        });
+        world.old_node = if is_node_gone {
+            Observed::Absent
+        } else {
+            world_at(TaskStep::Cordon).old_node
+        };
+        let effects = decide(&world, &Settings::default(), after(1)).effects;
+        let names: Vec<&str> = effects.iter().map(Effect::name).collect();
+        let wanted: &[&str] = if is_released {
+            &["ReleaseLock", "DropFinalizer"]
+        } else {
+            &["DropFinalizer"]
+        };
+        assert_eq!(names, wanted, "{goes_with_node} {is_node_gone}");
+    }
+}
