@@ -169,6 +169,23 @@ impl<K: Resource, V> Store<K, V> {
         found.unwrap_or_default()
     }
 
+    /// The first objects that name `term` in the index, `most` at most.
+    pub fn first_by_index(&self, index: &'static str, term: &str, most: usize) -> Vec<Arc<V>> {
+        self.state().table.first_by_index(index, term, most)
+    }
+
+    /// How many objects name `term` in the index, at no cost for each of them.
+    pub fn count(&self, index: &'static str, term: &str) -> usize {
+        self.state().table.count(index, term)
+    }
+
+    /// Takes in what the server answered to a write of ours, ahead of the watch.
+    pub fn learn(&self, object: K) {
+        let entry = self.entry(object);
+        let change = self.state().table.learn(entry);
+        self.tell(change);
+    }
+
     /// Whether the whole kind has been listed at least once.
     pub fn is_synced(&self) -> bool {
         self.state().synced

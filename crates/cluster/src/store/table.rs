@@ -126,6 +126,17 @@ impl<V> Table<V> {
         Some(found.filter_map(|key| self.get(key)).collect())
     }
 
+    pub(super) fn first_by_index(&self, name: &str, term: &str, most: usize) -> Vec<Arc<V>> {
+        let members = self.indexes.get(name).and_then(|it| it.members.get(term));
+        let found = members.into_iter().flatten().take(most);
+        found.filter_map(|key| self.get(key)).collect()
+    }
+
+    pub(super) fn count(&self, name: &str, term: &str) -> usize {
+        let members = self.indexes.get(name).and_then(|it| it.members.get(term));
+        members.map_or(0, BTreeSet::len)
+    }
+
     pub(super) fn has_seen(&self, version: &Version) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen >= version)
     }
@@ -145,6 +156,17 @@ impl<V> Table<V> {
             return None;
         }
         Some(self.put(entry))
+    }
+
+    /// Takes in what a write has made. What the history is past already and does not have is deleted by
+    /// now.
+    pub(super) fn learn(&mut self, entry: Entry<V>) -> Option<Change<V>> {
+        let is_known = self.entries.contains_key(&entry.key);
+        let is_past = entry.stamp.place().is_none_or(|made| self.has_seen(&made));
+        if is_past && !is_known {
+            return None;
+        }
+        self.apply(entry)
     }
 
     /// Takes out one object, unless what is known was made after that deletion.

@@ -422,3 +422,36 @@ async fn a_store_can_keep_a_part_of_each_object_and_still_knows_its_own_writes()
     settle().await;
     assert_eq!(store.get(&Key::cluster("n1")), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_write_made_is_known_before_the_watch_tells_and_told_once() {
+    let fake = Fake::new();
+    let (store, heard, _following) = nodes(&fake, Settings::default());
+    store.synced().await;
+    let made: Node = serde_json::from_value(fake.put(N1, node("n1"))).unwrap();
+    store.learn(made.clone());
+    assert_eq!(heard.take(), ["+n1"]);
+    settle().await;
+    assert_eq!(heard.take(), [""; 0], "the watch brings no news");
+    fake.remove(N1);
+    settle().await;
+    store.learn(made);
+    assert_eq!(heard.take(), ["-n1"], "what is deleted does not come back");
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_counts_and_gives_its_first_entries() {
+    let fake = Fake::new();
+    for name in ["n1", "n2", "n3"] {
+        fake.put(&format!("/api/v1/nodes/{name}"), node(name));
+    }
+    let store = Store::<Node>::new().with_index("all", |_| vec![String::new()]);
+    let _following = store.start(Api::all(fake.client()), Settings::default(), |_| ());
+    store.synced().await;
+    assert_eq!(store.count("all", ""), 3);
+    assert_eq!(store.count("all", "none"), 0);
+    let first = store.first_by_index("all", "", 2);
+    let names: Vec<String> = first.iter().map(|node| node.name_any()).collect();
+    assert_eq!(names, ["n1", "n2"]);
+}
