@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use preflight::{FindingRecord, PreflightRecord};
 pub use status::{
-    AutoscalerRecord, AutoscalerTarget, Candidate, NodePatchRunStatus, Partition, RunPlan, Wave,
+    AutoscalerRecord, AutoscalerTarget, CANDIDATES_MAX, Candidate, NodePatchRunStatus, Partition,
+    RunPlan, UID_DIGITS, Wave,
 };
 
 use crate::drain::DrainOptions;

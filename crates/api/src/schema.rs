@@ -18,7 +18,7 @@ pub(crate) const WORD: u32 = 128;
 /// Longest sentence for a person.
 pub(crate) const SENTENCE: u32 = 4096;
 /// Most nodes that one object names.
-pub(crate) const NODES: u32 = 5000;
+pub(crate) const NODES: u32 = 30_000;
 /// Most entries of a list that a person writes.
 pub(crate) const ENTRIES: u32 = 32;
 

@@ -25,6 +25,7 @@ use crate::error::PassError;
 use crate::evictions::Evictions;
 use crate::operator::{Places, Providers};
 use crate::run::groups::Memberships;
+use crate::run::line::Lines;
 use crate::vitals::Vitals;
 
 /// Pods by the node they are bound to.
@@ -228,6 +229,7 @@ pub(crate) struct Context {
     pub(crate) memberships: Memberships,
     /// Told when a run goes, or ends without one, so that what it may have left is looked for.
     pub(crate) orphaned: Arc<Notify>,
+    pub(crate) lines: Lines,
     providers: Providers,
 }
 
@@ -257,6 +259,7 @@ impl Context {
             vitals,
             memberships: Memberships::default(),
             orphaned: Arc::new(Notify::new()),
+            lines: Lines::default(),
             providers,
             settings,
             clock,

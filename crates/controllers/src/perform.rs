@@ -171,7 +171,11 @@ async fn ensure_task(context: &Context, task: &NodePatchTask) -> Result<(), Pass
         ..PostParams::default()
     };
     let error = match api.create(&params, task).await {
-        Ok(_) => return Ok(()),
+        Ok(made) => {
+            // Else a pass that comes before the watch would ask for it again.
+            context.stores.tasks.learn(made);
+            return Ok(());
+        }
         Err(error) => Error::request("create", object.clone(), error),
     };
     if error.class() != ErrorClass::Conflict {

@@ -4,16 +4,21 @@
 
 pub(crate) mod autoscalers;
 pub(crate) mod groups;
+pub(crate) mod line;
 mod newcomers;
 mod observe;
 mod preflight;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 pub use preflight::ask_dry_runs;
+use shipshape_api::NodePatchRun;
+use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
-use shipshape_engine::decision::Effect;
+use shipshape_engine::decision::{Effect, Notice};
 use shipshape_engine::run::decide;
 use tracing::Instrument;
 
@@ -43,9 +48,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         return Ok(None);
     };
     if let Some(told) = preflight::look(context, &snapshot).await {
-        let notices = [told.notice];
-        let runs = &context.stores.runs;
-        report(context, runs, &snapshot.run, &told.status, &notices).await?;
+        tell(context, &snapshot.run, told.status, &[told.notice]).await?;
         return Ok(Some(context.clock.now()));
     }
     let decision = decide(&snapshot, &context.settings, context.clock.now());
@@ -59,13 +62,23 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         notices.clear();
     }
     status.last_error = acted.as_ref().err().map(ToString::to_string);
-    report(
-        context,
-        &context.stores.runs,
-        &snapshot.run,
-        &status,
-        &notices,
-    )
-    .await?;
+    tell(context, &snapshot.run, status, &notices).await?;
     acted.map(|()| decision.wake)
+}
+
+/// Reports. A plan that is the one that was read is left out of the comparison, because it is as long
+/// as the cluster is large.
+async fn tell(
+    context: &Context,
+    read: &NodePatchRun,
+    mut status: NodePatchRunStatus,
+    notices: &[Notice],
+) -> Result<(), PassError> {
+    let mut read = read.clone();
+    let known = read.status.as_mut().and_then(|read| read.plan.take());
+    match (&known, &status.plan) {
+        (Some(known), Some(wanted)) if Arc::ptr_eq(known, wanted) => status.plan = None,
+        _ => read.status.get_or_insert_default().plan = known,
+    }
+    report(context, &context.stores.runs, &read, &status, notices).await
 }

@@ -4,9 +4,11 @@
 //! look at progress: the same nodes and spec give the same plan. Called by `run` when a run has no plan
 //! yet, and when every node of the plan has had its turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use shipshape_api::node_patch_run::{Candidate, NodePatchRunSpec, Partition, RunPlan, Wave};
+use shipshape_api::node_patch_run::{
+    CANDIDATES_MAX, Candidate, NodePatchRunSpec, Partition, RunPlan, UID_DIGITS, Wave,
+};
 
 use crate::ledger::Role;
 use crate::machine::ImageId;
@@ -19,8 +21,31 @@ const VERSION_DIGITS: usize = 16;
 /// Most waves of a plan, as its schema says.
 const WAVES_MAX: usize = 100;
 
+/// Most bytes of a stored plan. etcd takes objects of 1.5 MiB; the rest is for all else that a run
+/// says. Twenty thousand nodes with names of 63 characters fit.
+pub const BYTES_MAX: usize = 1_500_000;
+
+/// Why there can be no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A selector that cannot be read.
+    #[error("spec.nodeSelector: {0}")]
+    Selector(#[from] UnknownOperator),
+    /// More nodes than one object can name.
+    #[error(
+        "the plan of {nodes} nodes takes {bytes} bytes, and a run can store {BYTES_MAX}; \
+         choose fewer nodes by spec.nodeSelector and make a run for each part"
+    )]
+    TooLarge {
+        /// Nodes that the run takes.
+        nodes: usize,
+        /// What their plan would take.
+        bytes: usize,
+    },
+}
+
 /// Makes the plan for these nodes.
-pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, UnknownOperator> {
+pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, PlanError> {
     let mut zones: BTreeMap<&str, Vec<&NodeView>> = BTreeMap::new();
     for node in nodes {
         if is_candidate(spec, node)? {
@@ -32,27 +57,63 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Unkn
     }
     let control_planes = control_planes(&mut zones);
     let canaries = canaries(spec, &mut zones);
-    let candidates: Vec<Candidate> = control_planes
-        .iter()
-        .chain(&canaries)
-        .chain(zones.values().flatten())
-        .map(|node| candidate(node))
-        .collect();
     let mut waves = vec![
-        (Some(Wave::ControlPlanes), names(&control_planes)),
-        (Some(Wave::Canaries), names(&canaries)),
+        (Some(Wave::ControlPlanes), control_planes.clone()),
+        (Some(Wave::Canaries), canaries.clone()),
     ];
     let shares = shares(&zones, spec.partition_iterations());
     waves.extend(shares.into_iter().map(|nodes| (None, nodes)));
     waves.retain(|(_, nodes)| !nodes.is_empty());
-    Ok(RunPlan {
-        plan_version: version(&candidates),
+    let all = || {
+        let first = control_planes.iter().chain(&canaries);
+        first.chain(zones.values().flatten()).copied()
+    };
+    let plan = RunPlan {
+        plan_version: version(all()),
         partitions: (0i32..)
             .zip(waves)
-            .map(|(index, (wave, nodes))| Partition { index, wave, nodes })
+            .map(|(index, (wave, nodes))| partition(index, wave, &nodes))
             .collect(),
-        candidates,
-    })
+        candidates: match all().count() {
+            ..=CANDIDATES_MAX => all().map(candidate).collect(),
+            _ => Vec::new(),
+        },
+    };
+    match stored_bytes(&plan) {
+        ..=BYTES_MAX => Ok(plan),
+        bytes => Err(PlanError::TooLarge {
+            nodes: plan.total(),
+            bytes,
+        }),
+    }
+}
+
+/// Whether this node is the one that the plan has at a place, and not another of its name.
+pub fn is_meant(partition: &Partition, place: usize, node: &NodeView) -> bool {
+    partition.nodes.get(place) == Some(&node.name)
+        && partition.digits(place) == Some(digits(node).as_str())
+}
+
+fn candidate(node: &NodeView) -> Candidate {
+    Candidate {
+        name: node.name.clone(),
+        zone: node.zone.clone(),
+    }
+}
+
+fn digits(node: &NodeView) -> String {
+    hex(&[&node.uid], UID_DIGITS)
+}
+
+/// What the lists of a plan take as JSON. Names need no escapes.
+fn stored_bytes(plan: &RunPlan) -> usize {
+    const QUOTED: usize = r#""","#.len();
+    const CANDIDATE: usize = r#"{"name":"","zone":""},"#.len();
+    let candidates = plan.candidates.iter();
+    let candidates = candidates.map(|one| one.name.len() + one.zone.len() + CANDIDATE);
+    let nodes = plan.partitions.iter().flat_map(|part| &part.nodes);
+    let nodes = nodes.map(|name| name.len() + QUOTED + UID_DIGITS);
+    candidates.chain(nodes).sum()
 }
 
 /// The wave that a partition of the plan is, if its nodes are set apart.
@@ -84,10 +145,6 @@ fn control_planes<'a>(zones: &mut BTreeMap<&str, Vec<&'a NodeView>>) -> Vec<&'a 
     zones
         .flat_map(|members| members.extract_if(.., is_one).collect::<Vec<_>>())
         .collect()
-}
-
-fn names(nodes: &[&NodeView]) -> Vec<String> {
-    nodes.iter().map(|node| node.name.clone()).collect()
 }
 
 /// A node that the run's selectors take and that its plan does not have.
@@ -135,23 +192,31 @@ pub fn extended(plan: &RunPlan, late: &[&NodeView]) -> Option<RunPlan> {
         return None;
     }
     let mut plan = plan.clone();
-    plan.candidates
-        .extend(late.iter().map(|node| candidate(node)));
-    plan.plan_version = version(&plan.candidates);
-    plan.partitions.push(Partition {
-        index: i32::try_from(plan.partitions.len()).unwrap_or(i32::MAX),
-        wave: None,
-        nodes: names(late),
-    });
-    Some(plan)
+    let index = i32::try_from(plan.partitions.len()).unwrap_or(i32::MAX);
+    plan.partitions.push(partition(index, None, late));
+    match plan.total() {
+        ..=CANDIDATES_MAX => plan.candidates.extend(late.iter().copied().map(candidate)),
+        _ => plan.candidates.clear(),
+    }
+    let late = version(late.iter().copied());
+    plan.plan_version = hex(&[&plan.plan_version, &late], VERSION_DIGITS);
+    (stored_bytes(&plan) <= BYTES_MAX).then_some(plan)
 }
 
-fn candidate(node: &NodeView) -> Candidate {
-    Candidate {
-        name: node.name.clone(),
-        zone: node.zone.clone(),
-        uid: node.uid.clone(),
-    }
+/// Names and digits of all nodes that a plan means.
+pub fn meant(plan: &RunPlan) -> BTreeSet<(&str, &str)> {
+    let waves = plan.partitions.iter();
+    waves
+        .flat_map(|wave| {
+            let places = wave.nodes.iter().enumerate();
+            places.filter_map(|(place, name)| Some((name.as_str(), wave.digits(place)?)))
+        })
+        .collect()
+}
+
+/// Whether a node is among those that [`meant`] gave.
+pub fn is_among(meant: &BTreeSet<(&str, &str)>, node: &NodeView) -> bool {
+    meant.contains(&(node.name.as_str(), digits(node).as_str()))
 }
 
 /// Takes the canary nodes out of the zones, from each in turn.
@@ -173,24 +238,40 @@ fn canaries<'a>(
 }
 
 /// Every zone split evenly, so that each share holds nodes of all zones and a bad image shows before it
-/// has reached the whole of any one zone.
-fn shares(zones: &BTreeMap<&str, Vec<&NodeView>>, count: i32) -> Vec<Vec<String>> {
+/// has reached the whole of any one zone. Within a share the zones take turns, so that a limit by zone
+/// holds nobody up whose zone has room.
+fn shares<'a>(zones: &BTreeMap<&str, Vec<&'a NodeView>>, count: i32) -> Vec<Vec<&'a NodeView>> {
     let count = usize::try_from(count).unwrap_or(1).max(1);
-    let mut parts: Vec<Vec<String>> = vec![Vec::new(); count];
-    for members in zones.values() {
+    let mut parts: Vec<Vec<&'a NodeView>> = vec![Vec::new(); count];
+    let longest = zones.values().map(Vec::len).max().unwrap_or_default();
+    let turns = (0..longest).flat_map(|position| {
+        let there = zones
+            .values()
+            .filter(move |members| position < members.len());
+        there.map(move |members| (position, members))
+    });
+    for (position, members) in turns {
         let share = members.len().div_ceil(count).max(1);
-        for (position, node) in members.iter().enumerate() {
-            if let Some(part) = parts.get_mut((position / share).min(count - 1)) {
-                part.push(node.name.clone());
-            }
+        let part = parts.get_mut((position / share).min(count - 1));
+        if let (Some(part), Some(node)) = (part, members.get(position)) {
+            part.push(node);
         }
     }
     parts
 }
 
-fn version(candidates: &[Candidate]) -> String {
-    let parts: Vec<&str> = candidates
-        .iter()
+/// One part of the plan.
+pub fn partition(index: i32, wave: Option<Wave>, nodes: &[&NodeView]) -> Partition {
+    Partition {
+        index,
+        wave,
+        nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+        uids: nodes.iter().map(|node| digits(node)).collect(),
+    }
+}
+
+fn version<'a>(nodes: impl Iterator<Item = &'a NodeView>) -> String {
+    let parts: Vec<&str> = nodes
         .flat_map(|one| [one.zone.as_str(), one.name.as_str(), one.uid.as_str()])
         .collect();
     hex(&parts, VERSION_DIGITS)
@@ -240,7 +321,7 @@ mod tests {
             node("b2", "b"),
         ];
         let plan = plan(&NodePatchRunSpec::default(), &nodes).unwrap();
-        assert_eq!(parts(&plan), [vec!["a1", "a2", "b1"], vec!["a3", "b2"]]);
+        assert_eq!(parts(&plan), [vec!["a1", "b1", "a2"], vec!["b2", "a3"]]);
     }
 
     #[test]
@@ -325,13 +406,65 @@ mod tests {
         let late = [node("c", "y"), node("d", "z")];
         let late: Vec<&NodeView> = late.iter().collect();
         let second = extended(&first, &late).unwrap();
-        assert_eq!(names(&second), [vec!["a"], vec!["b"], vec!["c", "d"]]);
+        assert_eq!(parts(&second), [vec!["a"], vec!["b"], vec!["c", "d"]]);
         assert_eq!(second.partitions[2].index, 2);
         assert_ne!(second.plan_version, first.plan_version);
         assert_eq!(extended(&first, &late).unwrap(), second, "deterministic");
         let mut long = first;
         long.partitions = vec![Partition::default(); WAVES_MAX];
         assert_eq!(extended(&long, &late), None);
+    }
+
+    fn named(length: usize, count: usize) -> Vec<NodeView> {
+        let name = |number| format!("{number:0>length$}");
+        (0..count).map(|number| node(&name(number), "a")).collect()
+    }
+
+    #[test]
+    fn a_plan_of_twenty_thousand_nodes_with_long_names_can_be_stored() {
+        let plan = plan(&NodePatchRunSpec::default(), &named(63, 20_000)).unwrap();
+        let stored = serde_json::to_vec(&plan).unwrap().len();
+        let (counted, etcd) = (stored_bytes(&plan), 1_572_864);
+        assert!(stored < BYTES_MAX && BYTES_MAX < etcd, "{stored}");
+        assert!(stored - counted < 1000, "{stored} and {counted}");
+        assert_eq!(plan.total(), 20_000);
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_stored_is_refused_with_its_size_and_a_way_out() {
+        let error = plan(&NodePatchRunSpec::default(), &named(63, 21_000)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("21000 nodes takes 1554000 bytes"), "{text}");
+        assert!(text.contains("spec.nodeSelector"), "{text}");
+    }
+
+    #[test]
+    fn candidates_are_named_with_their_zones_in_plans_that_people_read() {
+        let small = plan(&NodePatchRunSpec::default(), &named(63, CANDIDATES_MAX)).unwrap();
+        assert_eq!(small.candidates.len(), CANDIDATES_MAX);
+        let stored = serde_json::to_vec(&small).unwrap().len();
+        assert!(stored - stored_bytes(&small) < 1000);
+        let large = plan(&NodePatchRunSpec::default(), &named(63, CANDIDATES_MAX + 1)).unwrap();
+        assert_eq!(large.candidates, []);
+    }
+
+    #[test]
+    fn a_node_is_meant_by_its_name_and_uid_and_a_successor_of_its_name_is_not() {
+        let nodes = [node("a1", "a"), node("a2", "a")];
+        let spec = NodePatchRunSpec {
+            partition_iterations: Some(1),
+            ..NodePatchRunSpec::default()
+        };
+        let plan = plan(&spec, &nodes).unwrap();
+        let wave = plan.partitions.first().unwrap();
+        let [first, second] = &nodes;
+        assert!(is_meant(wave, 0, first) && is_meant(wave, 1, second));
+        assert!(!is_meant(wave, 1, first) && !is_meant(wave, 2, second));
+        let successor = NodeView {
+            uid: "another".to_owned(),
+            ..first.clone()
+        };
+        assert!(!is_meant(wave, 0, &successor));
     }
 
     proptest! {

@@ -13,6 +13,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
@@ -23,7 +25,7 @@ use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Kept, KeptKind, Marks, NodeTarget, Notice};
 use crate::ledger::{Ledger, Slot};
-use crate::plan;
+use crate::plan::{self, PlanError};
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
 use crate::span;
@@ -135,7 +137,7 @@ impl Draft<'_> {
 
     /// Tasks that are under way and not set aside.
     fn working(&self) -> Vec<&NodePatchTask> {
-        let open = self.snapshot.open.iter();
+        let open = self.snapshot.open.iter().map(Arc::as_ref);
         open.filter(|task| !is_parked(task)).collect()
     }
 
@@ -185,20 +187,22 @@ impl Draft<'_> {
         };
         match plan::plan(&self.snapshot.run.spec, nodes) {
             Ok(plan) => {
-                let message = format!(
-                    "{} node(s) in {} partition(s)",
-                    plan.candidates.len(),
-                    plan.partitions.len()
-                );
+                let total = plan.total();
+                let message = format!("{total} node(s) in {} partition(s)", plan.partitions.len());
                 self.decision
                     .notices
                     .push(Notice::normal("Planned", message));
                 let status = &mut self.decision.status;
-                status.total = Some(number(plan.candidates.len()));
+                status.total = Some(number(total));
                 status.current_iteration = Some(0);
-                status.plan = Some(plan);
+                status.plan = Some(Arc::new(plan));
             }
-            Err(error) => self.refuse("InvalidSelector", format!("spec.nodeSelector: {error}")),
+            Err(error @ PlanError::Selector(_)) => {
+                self.refuse("InvalidSelector", error.to_string());
+            }
+            Err(error @ PlanError::TooLarge { .. }) => {
+                self.refuse("PlanTooLarge", error.to_string());
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! down by hand. A snapshot is bounded: it grows with the work in flight, not with the cluster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use shipshape_api::{
@@ -31,7 +32,7 @@ pub struct RunSnapshot {
     /// The first nodes of the current partition that have no task yet, in plan order.
     pub waiting: Vec<Waiting>,
     /// Tasks of this run that have not ended.
-    pub open: Vec<NodePatchTask>,
+    pub open: Vec<Arc<NodePatchTask>>,
     /// How many tasks of this run have ended well.
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.

@@ -127,7 +127,7 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
     Ok(Preview {
         run: run_name(&run),
         nodes: views.nodes.len(),
-        candidates: plan.candidates.len(),
+        candidates: plan.total(),
         blocked_pods: found.iter().flatten().filter(|one| blocks(one)).count(),
         findings: found.iter().map(|found| records(found)).collect(),
         forecast: forecast::forecast(&run.spec, &waves, &rooms, &pace),

@@ -2,9 +2,11 @@
 //!
 //! Owns the status of NodePatchRun: written by the run controller, read by everybody.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PreflightRecord;
 use crate::schema;
@@ -23,8 +25,13 @@ pub struct NodePatchRunStatus {
     pub conditions: Vec<Condition>,
     /// The nodes to cycle and their order, made once; outdated nodes that join later get a wave at its
     /// end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<RunPlan>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "write_shared",
+        deserialize_with = "read_shared"
+    )]
+    pub plan: Option<Arc<RunPlan>>,
     /// Index of the partition in work; equal to the number of partitions when all are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_iteration: Option<i32>,
@@ -84,16 +91,38 @@ pub struct NodePatchRunStatus {
     pub last_error: Option<String>,
 }
 
-/// The nodes to cycle and their order.
+/// A plan is shared by all copies of a run, because it is long and never changes.
+#[expect(clippy::ref_option, reason = "the form that serde asks for")]
+fn write_shared<S: Serializer>(
+    plan: &Option<Arc<RunPlan>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    plan.as_deref().serialize(serializer)
+}
+
+fn read_shared<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Arc<RunPlan>>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.map(Arc::new))
+}
+
+/// Most nodes of a plan that names its candidates with their zones.
+pub const CANDIDATES_MAX: usize = 1000;
+
+/// How many digits of [`Partition::uids`] stand for one node.
+pub const UID_DIGITS: usize = 8;
+
+/// The nodes to cycle and their order. It is made once and grows with the cluster, so each node costs
+/// its name and a few bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPlan {
     /// Fingerprint of the nodes and zones that the plan was made from.
     #[schemars(transform = schema::text(schema::WORD))]
     pub plan_version: String,
-    /// The nodes, by name.
+    /// The nodes with their zones, for people; left out of a plan of more than 1000 nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = schema::atomic(schema::NODES))]
+    #[schemars(transform = schema::atomic(1000))]
     pub candidates: Vec<Candidate>,
     /// The parts the nodes are split into, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,10 +141,6 @@ pub struct Candidate {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(transform = schema::text(schema::WORD))]
     pub zone: String,
-    /// UID of the node: another node of the same name is not part of the plan.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(transform = schema::text(schema::UID))]
-    pub uid: String,
 }
 
 /// One part of a plan.
@@ -132,6 +157,26 @@ pub struct Partition {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::strings(schema::NODES, schema::NAME))]
     pub nodes: Vec<String>,
+    /// Eight hexadecimal digits for each of the nodes, in their order: the beginning of a digest of its
+    /// UID. Another node of the same name is not part of the plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(transform = schema::text(8 * schema::NODES))]
+    pub uids: String,
+}
+
+impl RunPlan {
+    /// How many nodes there are.
+    pub fn total(&self) -> usize {
+        self.partitions.iter().map(|part| part.nodes.len()).sum()
+    }
+}
+
+impl Partition {
+    /// The digits that stand for the UID of the node at a place.
+    pub fn digits(&self, place: usize) -> Option<&str> {
+        let from = place.checked_mul(UID_DIGITS)?;
+        self.uids.get(from..from.checked_add(UID_DIGITS)?)
+    }
 }
 
 /// What sets the nodes of a partition apart from the others.

@@ -3,12 +3,12 @@
 //! Owns which nodes those are, and the questions to the cloud about their images, asked only when every
 //! node of the plan has had its turn. A replacement that any task has made is none of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use shipshape_api::NodePatchRun;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{GroupId, ImageId};
-use shipshape_engine::plan::{Newcomer, is_candidate};
+use shipshape_engine::plan::{self, Newcomer, is_candidate};
 use shipshape_engine::view::{NodeView, Observed};
 use shipshape_provider::{Error, ErrorClass, Provider};
 
@@ -83,11 +83,7 @@ fn known<T>(result: Result<T, Error>) -> Observed<T> {
 
 fn unplanned(context: &Context, run: &NodePatchRun) -> Vec<NodeView> {
     let plan = run.status.as_ref().and_then(|status| status.plan.as_ref());
-    let planned: BTreeSet<&str> = plan
-        .iter()
-        .flat_map(|plan| &plan.candidates)
-        .map(|one| one.uid.as_str())
-        .collect();
+    let planned = plan.map(|plan| plan::meant(plan)).unwrap_or_default();
     let stores = &context.stores;
     let is_replacement = |node: &NodeView| {
         node.provider_id.as_ref().is_some_and(|id| {
@@ -98,7 +94,7 @@ fn unplanned(context: &Context, run: &NodePatchRun) -> Vec<NodeView> {
     let nodes = stores.nodes.list();
     nodes
         .iter()
-        .filter(|node| !planned.contains(node.uid.as_str()))
+        .filter(|node| !plan::is_among(&planned, node))
         .filter(|node| is_candidate(&run.spec, node).unwrap_or(false) && !is_replacement(node))
         .take(NEWCOMERS_MAX)
         .map(|node| NodeView::clone(node))

@@ -3,10 +3,10 @@
 //! Owns which store answers what. The ledger is read live, and only while nodes wait; everything
 //! else says where to look and may be a moment old.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use shipshape_api::node_patch_run::Candidate;
+use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
@@ -19,6 +19,7 @@ use shipshape_engine::run::{is_over, marks_wanted};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
+use super::line::{Part, Turn};
 use super::{autoscalers, groups, newcomers};
 use crate::context::{
     Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
@@ -26,9 +27,9 @@ use crate::context::{
 };
 use crate::error::PassError;
 
-/// More waiting nodes than this are not looked at in one pass: enough to fill the batches of any
-/// sensible run, and the cost of a pass does not grow with the cluster.
-const WINDOW_SPARE: usize = 8;
+/// So many more waiting nodes are looked at than there is room for: the first may be held back by their
+/// zone or by what runs on them.
+const WINDOW_SPARE: usize = 16;
 
 /// Nodes that are marked or unmarked in one pass.
 const MARKS_AT_ONCE: usize = 50;
@@ -52,23 +53,35 @@ pub(super) async fn observe(
         uid: run.metadata.uid.clone().unwrap_or_default(),
     };
     let mut open = look.tasks(Standing::Open);
+    // Before the next partition may begin, every node of this one is looked at.
+    let is_idle = open.is_empty();
     open.extend(look.tasks(Standing::Parked));
     let status = run.status.clone().unwrap_or_default();
-    let ledger = if is_over(&status) && open.is_empty() {
+    let is_resting = is_over(&status) && open.is_empty();
+    let ledger = if is_resting {
         Observed::NotAsked
     } else {
         ledger(context).await
     };
+    let abandoned = match ledger.present() {
+        Some(ledger) => look.abandoned(ledger).await?,
+        None => Vec::new(),
+    };
+    if is_resting {
+        context.lines.forget(&look.uid);
+        context.lines.forget(&look.marks());
+    }
+    let taken = ledger.present().map_or(0, |ledger| ledger.slots.len());
+    let wanted = window(&run, taken.saturating_sub(abandoned.len()));
+    let line = |skip: &dyn Fn(&NodeView) -> bool| look.waiting(is_idle, wanted, skip);
     let on_their_way = ledger
         .present()
         .map(|ledger| groups::on_their_way(context, ledger));
     let on_their_way = on_their_way.unwrap_or_default();
     let waiting = match ledger.present() {
-        Some(ledger) => {
-            let line = |skip: &dyn Fn(&NodeView) -> bool| waiting(context, &run, skip);
-            groups::with_groups(context, &run, ledger, &on_their_way, line).await
-        }
-        None => waiting(context, &run, &|_| false),
+        Some(ledger) => groups::with_groups(context, &run, ledger, &on_their_way, line).await,
+        None if is_resting => Vec::new(),
+        None => line(&|_| false),
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
@@ -77,10 +90,7 @@ pub(super) async fn observe(
             Some(_) => Observed::NotAsked,
             None => Observed::Present(all_nodes(context)),
         },
-        abandoned: match ledger.present() {
-            Some(ledger) => look.abandoned(ledger).await?,
-            None => Vec::new(),
-        },
+        abandoned,
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
         down: match ledger.present() {
@@ -106,8 +116,7 @@ pub(super) async fn observe(
         on_their_way,
         succeeded: stores
             .tasks
-            .by_index(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded))
-            .len(),
+            .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
         last_failure: last_failure(&failed),
         begun_within_hour: look.begun_within_hour(),
@@ -151,25 +160,83 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn tasks(&self, standing: Standing) -> Vec<NodePatchTask> {
+    fn tasks(&self, standing: Standing) -> Vec<Arc<NodePatchTask>> {
         let tasks = &self.context.stores.tasks;
-        tasks
-            .by_index(TASKS_BY_RUN, &run_term(&self.uid, standing))
-            .iter()
-            .map(|task| task.as_ref().clone())
-            .collect()
+        tasks.by_index(TASKS_BY_RUN, &run_term(&self.uid, standing))
+    }
+
+    fn plan(&self) -> Option<&Arc<RunPlan>> {
+        self.run.status.as_ref()?.plan.as_ref()
+    }
+
+    /// The first nodes of the current partition that have no task yet, without those to skip. A node
+    /// that has left, or whose name now belongs to another, is not waited for.
+    fn waiting(
+        &self,
+        afresh: bool,
+        wanted: usize,
+        skip: &dyn Fn(&NodeView) -> bool,
+    ) -> Vec<Waiting> {
+        let status = self.run.status.as_ref();
+        let iteration = status.and_then(|status| status.current_iteration);
+        let iteration = iteration.and_then(|number| usize::try_from(number).ok());
+        let (Some(plan), Some(iteration)) = (self.plan(), iteration) else {
+            return Vec::new();
+        };
+        let Some(partition) = plan.partitions.get(iteration) else {
+            return Vec::new();
+        };
+        let part = Part {
+            plan_version: plan.plan_version.clone(),
+            iteration,
+            size: partition.nodes.len(),
+        };
+        let lines = &self.context.lines;
+        lines.walk(&self.uid, part, afresh, wanted, |place| {
+            match self.waiting_node(iteration, partition, place) {
+                None => Turn::Over,
+                Some(one) if skip(&one.node) => Turn::Skipped,
+                Some(one) => Turn::Waits(one),
+            }
+        })
+    }
+
+    fn waiting_node(&self, iteration: usize, wave: &Partition, place: usize) -> Option<Waiting> {
+        let (stores, meta) = (&self.context.stores, &self.run.metadata);
+        let node = stores.nodes.get(&Key::cluster(wave.nodes.get(place)?))?;
+        if !plan::is_meant(wave, place, &node) {
+            return None;
+        }
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let name = task_name(WorkId {
+            run_name: meta.name.as_deref().unwrap_or_default(),
+            run_uid: &self.uid,
+            iteration,
+            node_name: &node.name,
+            node_uid: &node.uid,
+        });
+        if stores.tasks.get(&Key::new(&namespace, &name)).is_some() {
+            return None;
+        }
+        let pods = stores.pods.by_index(PODS_BY_NODE, &node.name);
+        Some(Waiting {
+            pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
+            task: format!("{namespace}/{name}"),
+            node: NodeView::clone(&node),
+            group: Observed::NotAsked,
+        })
     }
 
     /// Whether every node of the plan has had its turn, and none but parked ones is left. While those are
     /// tried again for the last time nobody looks for others.
-    fn is_plan_done(&self, waiting: &[Waiting], open: &[NodePatchTask]) -> bool {
+    fn is_plan_done(&self, waiting: &[Waiting], open: &[Arc<NodePatchTask>]) -> bool {
         let status = self.run.status.as_ref();
         let plan = status.and_then(|status| status.plan.as_ref());
         let Some((status, plan)) = status.zip(plan) else {
             return false;
         };
         let next = usize::try_from(status.current_iteration.unwrap_or(0)).unwrap_or(0) + 1;
-        let is_parked = |task: &NodePatchTask| standing_of(task) == Standing::Parked;
+        let is_parked = |task: &Arc<NodePatchTask>| standing_of(task) == Standing::Parked;
         let is_resting = status.last_round == Some(true) && !open.is_empty();
         let is_ending = self.run.spec.abort() || self.run.metadata.deletion_timestamp.is_some();
         next >= plan.partitions.len()
@@ -238,29 +305,37 @@ impl Look<'_> {
     }
 
     fn unmarked(&self) -> Vec<NodeTarget> {
-        let stores = &self.context.stores;
-        let plan = self.run.status.as_ref().and_then(|it| it.plan.as_ref());
-        let candidates = plan.map_or(&[][..], |plan| plan.candidates.as_slice());
+        let Some(plan) = self.plan() else {
+            return Vec::new();
+        };
+        let part = Part {
+            plan_version: plan.plan_version.clone(),
+            iteration: usize::MAX,
+            size: plan.total(),
+        };
+        let nodes = &self.context.stores.nodes;
         let wanted = marks_wanted(&self.run.spec);
-        candidates
-            .iter()
-            .filter_map(|one| {
-                let node = stores.nodes.get(&Key::cluster(&one.name))?;
-                let is_due = node.uid == one.uid && node.lacks(wanted);
-                is_due.then(|| self.target(&node))
-            })
-            .take(MARKS_AT_ONCE)
-            .collect()
+        let is_due = |number| {
+            let (wave, place) = place_of(plan, number)?;
+            let node = nodes.get(&Key::cluster(wave.nodes.get(place)?))?;
+            let is_due = plan::is_meant(wave, place, &node) && node.lacks(wanted);
+            is_due.then(|| self.target(&node))
+        };
+        let lines = &self.context.lines;
+        lines.walk(&self.marks(), part, false, MARKS_AT_ONCE, |number| {
+            is_due(number).map_or(Turn::Over, Turn::Waits)
+        })
+    }
+
+    /// The line of those that are to be marked.
+    fn marks(&self) -> String {
+        format!("{} marks", self.uid)
     }
 
     fn marked(&self) -> Vec<NodeTarget> {
         let nodes = &self.context.stores.nodes;
-        let marked = nodes.by_index(NODES_BY_MARK, &self.uid);
-        marked
-            .iter()
-            .take(MARKS_AT_ONCE)
-            .map(|node| self.target(node))
-            .collect()
+        let marked = nodes.first_by_index(NODES_BY_MARK, &self.uid, MARKS_AT_ONCE);
+        marked.iter().map(|node| self.target(node)).collect()
     }
 
     fn target(&self, node: &NodeView) -> NodeTarget {
@@ -274,7 +349,7 @@ impl Look<'_> {
 }
 
 /// The task that failed last, in words.
-fn last_failure(failed: &[NodePatchTask]) -> Option<String> {
+fn last_failure(failed: &[Arc<NodePatchTask>]) -> Option<String> {
     let changed = |task: &NodePatchTask| {
         let status = task.status.as_ref();
         status
@@ -296,76 +371,28 @@ fn all_nodes(context: &Context) -> Vec<NodeView> {
         .collect()
 }
 
-/// The first nodes of the current partition that have no task yet, without those to skip. A node that
-/// has left, or whose name now belongs to another, is not waited for.
-fn waiting(
-    context: &Context,
-    run: &NodePatchRun,
-    skip: &dyn Fn(&NodeView) -> bool,
-) -> Vec<Waiting> {
-    let Some((plan, iteration)) = run.status.as_ref().and_then(|status| {
-        let iteration = usize::try_from(status.current_iteration?).ok()?;
-        Some((status.plan.as_ref()?, iteration))
-    }) else {
-        return Vec::new();
-    };
-    let Some(partition) = plan.partitions.get(iteration) else {
-        return Vec::new();
-    };
-    let candidates: BTreeMap<&str, &Candidate> = plan
-        .candidates
-        .iter()
-        .map(|one| (one.name.as_str(), one))
-        .collect();
-    partition
-        .nodes
-        .iter()
-        .filter_map(|name| candidates.get(name.as_str()))
-        .filter_map(|candidate| waiting_node(context, run, iteration, candidate))
-        .filter(|waiting| !skip(&waiting.node))
-        .take(window(run))
-        .collect()
-}
-
-fn waiting_node(
-    context: &Context,
-    run: &NodePatchRun,
-    iteration: usize,
-    candidate: &Candidate,
-) -> Option<Waiting> {
-    let stores = &context.stores;
-    let namespace = run.metadata.namespace.clone().unwrap_or_default();
-    let name = task_name(WorkId {
-        run_name: run.metadata.name.as_deref().unwrap_or_default(),
-        run_uid: run.metadata.uid.as_deref().unwrap_or_default(),
-        iteration,
-        node_name: &candidate.name,
-        node_uid: &candidate.uid,
-    });
-    if stores.tasks.get(&Key::new(&namespace, &name)).is_some() {
-        return None;
-    }
-    let node = stores.nodes.get(&Key::cluster(&candidate.name))?;
-    if node.uid != candidate.uid {
-        return None;
-    }
-    let pods = stores.pods.by_index(PODS_BY_NODE, &node.name);
-    Some(Waiting {
-        pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
-        task: format!("{namespace}/{name}"),
-        node: NodeView::clone(&node),
-        group: Observed::NotAsked,
-    })
-}
-
-fn window(run: &NodePatchRun) -> usize {
+/// How many waiting nodes are looked at in one pass: as many as there is room for, and a few more.
+fn window(run: &NodePatchRun, taken: usize) -> usize {
     let spec = &run.spec;
     let batches = spec
         .batch_size_important()
         .saturating_add(spec.batch_size_non_important());
     usize::try_from(batches)
         .unwrap_or_default()
+        .saturating_sub(taken)
         .saturating_add(WINDOW_SPARE)
+}
+
+/// Partition and place of the node with that number in the whole plan.
+fn place_of(plan: &RunPlan, number: usize) -> Option<(&Partition, usize)> {
+    let mut place = number;
+    for wave in &plan.partitions {
+        if place < wave.nodes.len() {
+            return Some((wave, place));
+        }
+        place -= wave.nodes.len();
+    }
+    None
 }
 
 /// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
@@ -390,7 +417,8 @@ mod tests {
         let mut run = NodePatchRun::default();
         run.spec.batch_size_important = Some(i32::MAX);
         run.spec.batch_size_non_important = Some(i32::MAX);
-        assert!(window(&run) > WINDOW_SPARE);
+        assert!(window(&run, 0) > WINDOW_SPARE);
+        assert_eq!(window(&run, usize::MAX), WINDOW_SPARE, "all is taken");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use shipshape_api::node_patch_run::RunPlan;
 use shipshape_api::{NodePatchTask, TaskStep};
 
 use super::{Explanation, Scene, name_of, step_of, task};
+use crate::plan::is_meant;
 use crate::run::is_over;
 use crate::view::NodeView;
 
@@ -83,19 +84,14 @@ struct Place {
 }
 
 fn place(plan: &RunPlan, node: &NodeView) -> Option<Place> {
-    let is_meant = plan
-        .candidates
-        .iter()
-        .any(|one| one.name == node.name && one.uid == node.uid);
-    let (wave, number, size) = plan.partitions.iter().find_map(|wave| {
+    plan.partitions.iter().find_map(|wave| {
         let place = wave.nodes.iter().position(|name| *name == node.name)?;
-        Some((wave.index, place + 1, wave.nodes.len()))
-    })?;
-    is_meant.then_some(Place {
-        wave: wave + 1,
-        waves: plan.partitions.len(),
-        number,
-        size,
+        is_meant(wave, place, node).then_some(Place {
+            wave: wave.index + 1,
+            waves: plan.partitions.len(),
+            number: place + 1,
+            size: wave.nodes.len(),
+        })
     })
 }
 

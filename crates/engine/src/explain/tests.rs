@@ -1,12 +1,15 @@
 //! Explanations of tasks, runs and nodes.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use shipshape_api::node_patch_run::{Candidate, NodePatchRunStatus, Partition, RunPlan};
+use shipshape_api::node_patch_run::{NodePatchRunStatus, RunPlan};
 use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, StepRecord};
 use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec};
 
 use super::*;
 use crate::drain::Block;
+use crate::plan;
 
 fn second(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -36,23 +39,14 @@ fn task_at(step: TaskStep) -> NodePatchTask {
 fn run_with_plan() -> NodePatchRun {
     let mut run = NodePatchRun::new("january", NodePatchRunSpec::default());
     run.metadata.uid = Some("r".to_owned());
-    let candidate = |name: &str| Candidate {
-        name: name.to_owned(),
-        uid: format!("u-{name}"),
-        zone: "a".to_owned(),
-    };
-    let wave = |index, name: &str| Partition {
-        index,
-        wave: None,
-        nodes: vec![name.to_owned()],
-    };
+    let wave = |index, name: &str| plan::partition(index, None, &[&node_named(name)]);
     run.status = Some(NodePatchRunStatus {
         current_iteration: Some(0),
-        plan: Some(RunPlan {
+        plan: Some(Arc::new(RunPlan {
             plan_version: "1".to_owned(),
-            candidates: vec![candidate("n1"), candidate("n2")],
+            candidates: Vec::new(),
             partitions: vec![wave(0, "n1"), wave(1, "n2")],
-        }),
+        })),
         ..NodePatchRunStatus::default()
     });
     run

@@ -241,9 +241,10 @@ fn machine_gone(draft: &mut Draft<'_>) {
         reason: "MachineGone",
         message,
     };
-    match order::after_drain(draft) {
-        TaskStep::Remove => draft.advance_from(DRAINED, TaskStep::Forget, milestone),
-        _ => draft.advance(TaskStep::Forget, milestone),
+    if order::after_drain(draft) == TaskStep::Remove {
+        draft.advance_from(DRAINED, TaskStep::Forget, milestone);
+    } else {
+        draft.advance(TaskStep::Forget, milestone);
     }
 }
 
@@ -269,8 +270,9 @@ fn now_drained(draft: &mut Draft<'_>, next: TaskStep, message: String) {
         reason: "NodeDrained",
         message,
     };
-    match next {
-        TaskStep::Remove => draft.advance_quietly(next, milestone),
-        _ => draft.advance(next, milestone),
+    if next == TaskStep::Remove {
+        draft.advance_quietly(next, milestone);
+    } else {
+        draft.advance(next, milestone);
     }
 }

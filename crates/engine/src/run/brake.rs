@@ -89,7 +89,9 @@ fn is_first_wave_failing(snapshot: &RunSnapshot) -> bool {
         let status = task.status.as_ref();
         status.is_some_and(|status| status.new_node_name.is_some())
     };
-    snapshot.succeeded == 0 && failures(snapshot) > 0 && !snapshot.open.iter().any(has_new_node)
+    snapshot.succeeded == 0
+        && failures(snapshot) > 0
+        && !snapshot.open.iter().any(|task| has_new_node(task))
 }
 
 /// Why the nodes after this wave may not begin, if so: one failure in it is enough.

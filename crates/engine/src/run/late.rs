@@ -4,6 +4,8 @@
 //! back under a new UID. Owns the last wave that such nodes get. Nodes that leave need nothing: they
 //! are not waited for, and counted at the end.
 
+use std::sync::Arc;
+
 use super::{Draft, number, some_of};
 use crate::decision::Notice;
 use crate::plan;
@@ -34,8 +36,8 @@ impl Draft<'_> {
         let Some(grown) = grown else {
             return true;
         };
-        status.total = Some(number(grown.candidates.len()));
-        status.plan = Some(grown);
+        status.total = Some(number(grown.total()));
+        status.plan = Some(Arc::new(grown));
         // The newcomers get the marks that the others have.
         status.marked = None;
         status.last_round = None;

@@ -342,7 +342,7 @@ fn an_ending_waits_for_tasks_to_be_put_back() {
         } else {
             snapshot.run.spec.abort = Some(true);
         }
-        snapshot.open = vec![task_at("a", TaskStep::Undo)];
+        snapshot.open = vec![task_at("a", TaskStep::Undo).into()];
         snapshot.waiting = vec![waiting("b", "z1")];
         snapshot.ledger = ledger(&[]);
         let decision = look(&snapshot);
@@ -354,7 +354,7 @@ fn an_ending_waits_for_tasks_to_be_put_back() {
 #[test]
 fn a_parked_node_does_not_stop_the_next_partition_and_is_named_in_the_last_round() {
     let mut snapshot = RunSnapshot {
-        open: vec![task_at("a", TaskStep::Parked)],
+        open: vec![task_at("a", TaskStep::Parked).into()],
         ..planned()
     };
     let decision = look(&snapshot);
@@ -402,7 +402,7 @@ fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
         waiting: vec![waiting("c", "z1")],
         ledger: ledger(&[]),
         failed: 1,
-        open: vec![task_at("b", TaskStep::Join)],
+        open: vec![task_at("b", TaskStep::Join).into()],
         last_failure: Some("node a: it has not joined".to_owned()),
         ..planned()
     };
@@ -412,7 +412,10 @@ fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
     let reason = decision.status.waiting_for.unwrap();
     assert!(reason.contains("1 node(s) failed, 1 under way"), "{reason}");
 
-    let status = snapshot.open[0].status.as_mut().unwrap();
+    let status = Arc::make_mut(&mut snapshot.open[0])
+        .status
+        .as_mut()
+        .unwrap();
     status.new_node_name = Some("new".to_owned());
     assert_eq!(created(&look(&snapshot)), ["c"], "the image works");
 
@@ -448,7 +451,7 @@ fn a_run_whose_node_is_tried_again_is_wound_down_once_more() {
     snapshot.run.status = Some(look(&snapshot).status);
     snapshot.run.status = Some(look(&snapshot).status);
     assert!(is_over(snapshot.run.status.as_ref().unwrap()));
-    snapshot.open = vec![task_at("a", TaskStep::Join)];
+    snapshot.open = vec![task_at("a", TaskStep::Join).into()];
     snapshot.run.status = Some(look(&snapshot).status);
     assert!(!is_over(snapshot.run.status.as_ref().unwrap()));
     snapshot.open.clear();
@@ -501,7 +504,8 @@ fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
 fn the_others_follow_the_control_planes_only_if_none_failed() {
     let mut snapshot = planned();
     let status = snapshot.run.status.as_mut().unwrap();
-    status.plan.as_mut().unwrap().partitions[0].wave = Some(Wave::ControlPlanes);
+    let plan = Arc::make_mut(status.plan.as_mut().unwrap());
+    plan.partitions[0].wave = Some(Wave::ControlPlanes);
     assert_eq!(look(&snapshot).status.current_iteration, Some(1));
     snapshot.failed = 1;
     let failed = look(&snapshot);
