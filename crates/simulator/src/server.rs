@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use serde_json::Value;
 use shipshape_cluster::Clock;
 use tokio::net::TcpListener;
 use tower::Layer;
@@ -117,6 +118,17 @@ impl ApiServer {
     /// Forgets the past, as a compaction does: watches and lists from before get 410.
     pub fn forget_history(&self) {
         self.lock().store.forget_history();
+    }
+
+    /// Stores objects of a kind, named as `plural.group`, as they are: for clusters too large to be made
+    /// by requests. Nothing is checked or filled in.
+    pub fn load(&self, kind: &str, objects: impl IntoIterator<Item = Value>) {
+        let (storage, now) = (kind.into(), self.clock.now());
+        let mut state = self.lock();
+        for object in objects {
+            state.store.put(&storage, object, now);
+        }
+        state.store.forget_history();
     }
 
     /// Serves the API over plain HTTP until the task is dropped. Only loopback is served: there is

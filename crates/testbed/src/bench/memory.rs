@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 use kube::api::PostParams;
-use kube::{Api, Client};
 use shipshape_api::names::DEFAULT_NAMESPACE;
 use shipshape_cluster::Clock;
 use shipshape_scenarios::stage::OPERATOR;
@@ -98,33 +98,16 @@ async fn fill(api: &ApiServer, settings: &Settings) -> Result<()> {
     let client = api.client("bench");
     crate::stage::install_kinds(&client).await?;
     let params = PostParams::default();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespaces: Api<Namespace> = Api::all(client);
     for name in objects::namespaces().chain([DEFAULT_NAMESPACE.to_owned()]) {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name);
         namespaces.create(&params, &namespace).await?;
     }
-    let nodes: Api<Node> = Api::all(client.clone());
-    for number in 0..settings.nodes {
-        let node = serde_json::from_value(objects::node(number))?;
-        nodes.create(&params, &node).await?;
-    }
-    fill_pods(&client, settings).await
-}
-
-async fn fill_pods(client: &Client, settings: &Settings) -> Result<()> {
-    for number in 0..settings.pods {
-        let pod: Pod = serde_json::from_value(objects::pod(number, settings.nodes))?;
-        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-        let status = pod.status.clone();
-        let mut made = pods.create(&PostParams::default(), &pod).await?;
-        // A create drops the status, as the real server does.
-        made.status = status;
-        let name = made.metadata.name.clone().unwrap_or_default();
-        pods.replace_status(&name, &PostParams::default(), &made)
-            .await?;
-    }
+    // By requests this would take many minutes; what the controller reads is the same.
+    api.load("nodes.", (0..settings.nodes).map(objects::node));
+    let pods = (0..settings.pods).map(|number| objects::pod(number, settings.nodes));
+    api.load("pods.", pods);
     Ok(())
 }
 

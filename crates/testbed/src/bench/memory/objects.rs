@@ -49,6 +49,9 @@ pub(super) fn node(number: usize) -> Value {
     json!({
         "metadata": {
             "name": name,
+            "uid": format!("{number:08x}-0000-4000-9000-{number:012x}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": managed(number, "kubelet"),
             "labels": {
                 "beta.kubernetes.io/arch": "amd64",
                 "beta.kubernetes.io/os": "linux",
@@ -118,6 +121,9 @@ pub(super) fn pod(number: usize, nodes: usize) -> Value {
     json!({
         "metadata": {
             "name": format!("{app}-6f7c8d9b54-{number:05x}"),
+            "uid": format!("{number:08x}-0000-4000-a000-{number:012x}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": managed(number, "kube-controller-manager"),
             "namespace": format!("team-{}", number % TEAMS),
             "labels": {
                 "app": app,
@@ -152,4 +158,19 @@ pub(super) fn pod(number: usize, nodes: usize) -> Value {
             "containerStatuses": [status("main"), status("proxy")],
         },
     })
+}
+
+/// What the server notes about who wrote which field: as long as a third of the object.
+fn managed(number: usize, manager: &str) -> Value {
+    let field = |index: usize| {
+        (
+            format!("k:{{\"name\":\"SETTING_{index}\"}}"),
+            json!({ ".": {}, "f:name": {}, "f:value": {} }),
+        )
+    };
+    let fields: serde_json::Map<String, Value> = (0..12 + number % 3).map(field).collect();
+    json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": { "f:containers": { "f:env": fields } } },
+    }])
 }
