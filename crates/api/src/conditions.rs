@@ -25,6 +25,8 @@ pub const NEW_NODE_READY: &str = "NewNodeReady";
 pub const CORDONED: &str = "Cordoned";
 /// No pod that must leave is on the old node any more.
 pub const DRAINED: &str = "Drained";
+/// The old node's member has left etcd.
+pub const ETCD_MEMBER_REMOVED: &str = "EtcdMemberRemoved";
 /// The old machine is gone.
 pub const OLD_DELETED: &str = "OldDeleted";
 /// The task has reached its end. False says why it never will.

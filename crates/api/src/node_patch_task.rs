@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use status::{
-    AwsDetails, BlockedEviction, CordonRecord, DetachRecord, DrainRecord, LabelRecord,
-    MachineRecord, NodePatchTaskStatus, ParkRecord, ProviderDetails, ReplacementRecord, StepRecord,
-    UndoNext, UndoRecord,
+    AwsDetails, BlockedEviction, CordonRecord, DetachRecord, DrainRecord, EtcdRecord, LabelRecord,
+    MachineRecord, MemberRecord, NodePatchTaskStatus, ParkRecord, ProviderDetails,
+    ReplacementRecord, StepRecord, UndoNext, UndoRecord,
 };
 
 use crate::drain::DrainOptions;
@@ -225,6 +225,8 @@ pub enum TaskStep {
     Drain,
     /// Wait until the important pods are stable again, after the drain.
     Recover,
+    /// Take the member of the old node out of etcd.
+    RemoveMember,
     /// Delete the old machine.
     Remove,
     /// Delete the old Node object.
@@ -245,7 +247,7 @@ pub enum TaskStep {
 
 impl TaskStep {
     /// Every step, in the order in which people read them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Lock,
         Self::Provision,
         Self::Join,
@@ -254,6 +256,7 @@ impl TaskStep {
         Self::Cordon,
         Self::Drain,
         Self::Recover,
+        Self::RemoveMember,
         Self::Remove,
         Self::Forget,
         Self::Undo,
@@ -280,7 +283,7 @@ pub fn phase_of(step: TaskStep) -> TaskPhase {
             TaskPhase::NewNodeReady
         }
         TaskStep::Drain => TaskPhase::Cordoned,
-        TaskStep::Recover | TaskStep::Remove => TaskPhase::Drained,
+        TaskStep::Recover | TaskStep::RemoveMember | TaskStep::Remove => TaskPhase::Drained,
         TaskStep::Forget | TaskStep::Release => TaskPhase::OldDeleted,
         TaskStep::Done => TaskPhase::Succeeded,
         TaskStep::Failed => TaskPhase::Failed,

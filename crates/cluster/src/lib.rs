@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod clock;
 pub mod deployment;
 pub mod error;
+pub mod etcd_pods;
 pub mod events;
 pub mod evict;
 pub mod finalizer;

@@ -22,6 +22,7 @@ use shipshape_provider::Provider;
 use tokio::sync::Notify;
 
 use crate::error::PassError;
+use crate::etcd::EtcdAccess;
 use crate::evictions::Evictions;
 use crate::operator::{Places, Providers};
 use crate::run::groups::Memberships;
@@ -205,9 +206,10 @@ fn step_term(task: &NodePatchTask) -> String {
     format!("{:?}", step.unwrap_or_default())
 }
 
-/// Where a process keeps its own objects, and where it shows itself.
+/// Where a process keeps its own objects, whom else it may ask, and where it shows itself.
 pub(crate) struct Surroundings<'a> {
     pub(crate) places: &'a Places,
+    pub(crate) etcd: Option<EtcdAccess>,
     pub(crate) vitals: Vitals,
 }
 
@@ -229,6 +231,7 @@ pub(crate) struct Context {
     pub(crate) memberships: Memberships,
     /// Told when a run goes, or ends without one, so that what it may have left is looked for.
     pub(crate) orphaned: Arc<Notify>,
+    pub(crate) etcd: Option<EtcdAccess>,
     pub(crate) lines: Lines,
     providers: Providers,
 }
@@ -241,7 +244,11 @@ impl Context {
         providers: Providers,
         around: Surroundings<'_>,
     ) -> Self {
-        let Surroundings { places, vitals } = around;
+        let Surroundings {
+            places,
+            etcd,
+            vitals,
+        } = around;
         // A negative setting counts as none: the lock then shows the shortest lease there is.
         let lock_lease = settings.lock_lease.try_into().unwrap_or_default();
         Self {
@@ -259,6 +266,7 @@ impl Context {
             vitals,
             memberships: Memberships::default(),
             orphaned: Arc::new(Notify::new()),
+            etcd,
             lines: Lines::default(),
             providers,
             settings,

@@ -1,9 +1,10 @@
 //! What can end a pass early.
 //!
-//! Owns the sum of both sides' errors and their common class. Must not decide how long to wait: the
+//! Owns the sum of all sides' errors and their common class. Must not decide how long to wait: the
 //! queue's backoff does.
 
 use shipshape_cluster::ErrorClass;
+use shipshape_etcd as etcd;
 use shipshape_provider as provider;
 
 /// A pass that did not get through.
@@ -15,6 +16,12 @@ pub(crate) enum PassError {
     /// The cloud's side.
     #[error(transparent)]
     Cloud(#[from] provider::Error),
+    /// etcd's side.
+    #[error(transparent)]
+    Etcd(#[from] etcd::Error),
+    /// A member shall leave an etcd that nobody has said how to reach.
+    #[error("the controller's file has no etcd block")]
+    NoEtcd,
     /// The task names a cloud that this operator does not speak to.
     #[error("no provider of type {0:?} is configured")]
     NoProvider(String),
@@ -38,7 +45,11 @@ impl PassError {
                 provider::ErrorClass::Denied => ErrorClass::Denied,
                 provider::ErrorClass::Invalid => ErrorClass::Invalid,
             },
-            Self::NoProvider(_) => ErrorClass::Invalid,
+            Self::Etcd(error) => match error.class() {
+                etcd::ErrorClass::Transient => ErrorClass::Transient,
+                etcd::ErrorClass::Denied => ErrorClass::Denied,
+            },
+            Self::NoProvider(_) | Self::NoEtcd => ErrorClass::Invalid,
         }
     }
 }

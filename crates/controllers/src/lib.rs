@@ -7,6 +7,7 @@ mod answer;
 mod context;
 mod drain;
 mod error;
+mod etcd;
 mod evictions;
 mod operator;
 mod pending;
@@ -19,6 +20,7 @@ mod task;
 mod vitals;
 mod watches;
 
+pub use etcd::EtcdAccess;
 pub use operator::{Operator, Places, Providers};
 pub use run::ask_dry_runs;
 pub use vitals::{Readiness, Vitals};

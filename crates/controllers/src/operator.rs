@@ -15,6 +15,7 @@ use shipshape_engine::settings::Settings;
 use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
+use crate::etcd::EtcdAccess;
 use crate::vitals::Vitals;
 use crate::{pending, relics, run, sweep, task, watches};
 
@@ -54,6 +55,8 @@ pub struct Operator {
     pub settings: Arc<Settings>,
     /// The clouds.
     pub providers: Providers,
+    /// The way to etcd, where control planes with a member may be replaced.
+    pub etcd: Option<EtcdAccess>,
     /// Where and who.
     pub places: Places,
     /// How leadership is held; `None` when only one process can exist.
@@ -87,6 +90,7 @@ impl Operator {
             self.providers.clone(),
             Surroundings {
                 places: &self.places,
+                etcd: self.etcd.clone(),
                 vitals: self.vitals.clone(),
             },
         );

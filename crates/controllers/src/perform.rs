@@ -69,6 +69,8 @@ async fn perform_one(
         }
         Effect::MarkNode { node, run, marks } => mark(context, node, run, *marks).await,
         Effect::EvictPod(target) => evict_pod(context, target).await,
+        Effect::MoveEtcdLeader { from, to } => context.move_etcd_leader(from, to).await,
+        Effect::RemoveEtcdMember(id) => context.remove_etcd_member(id).await,
         Effect::DeleteMachine(id) => {
             let cloud = context.provider(provider).await?;
             Ok(cloud.delete_machine(id).await?)

@@ -93,7 +93,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             return acted.map(|()| decision.wake);
         }
         done = decision.effects;
-        snapshot = observe::observe_on(context, snapshot, decision.status).await;
+        snapshot = Box::pin(observe::observe_on(context, snapshot, decision.status)).await;
     }
     let status = snapshot.task.status.unwrap_or_default();
     tell(context, &read, status, notices).await?;

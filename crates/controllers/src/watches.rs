@@ -286,7 +286,13 @@ fn waits_for_pods(task: &NodePatchTask) -> bool {
     let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
     let has_daemons = !task.spec.required_node_daemon_pod_selectors.is_empty();
     match step {
-        Some(TaskStep::Drain | TaskStep::Remove | TaskStep::Undo | TaskStep::Parked) => true,
+        Some(
+            TaskStep::Drain
+            | TaskStep::RemoveMember
+            | TaskStep::Remove
+            | TaskStep::Undo
+            | TaskStep::Parked,
+        ) => true,
         Some(TaskStep::Join) => has_daemons,
         _ => false,
     }

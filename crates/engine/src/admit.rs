@@ -11,7 +11,7 @@ use shipshape_api::NodePatchRunSpec;
 use shipshape_api::gates::ReplacementMode;
 use shipshape_api::selectors::PodSelector;
 
-use crate::labels::LabelSet as _;
+use crate::etcd::{self, EtcdView};
 use crate::ledger::{Ledger, Role, Slot, Usage};
 use crate::machine::{Group, GroupId};
 use crate::selector::{self, UnknownOperator};
@@ -40,17 +40,30 @@ pub struct Admission {
     pub held_by: Option<String>,
 }
 
+/// A node of the run that is down for reasons of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// Its name.
+    pub node: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its role.
+    pub role: Role,
+}
+
 /// What is taken already, and what counts as if it were.
 #[derive(Clone, Copy, Debug)]
 pub struct Books<'a> {
     /// The ledger, read live.
     pub ledger: &'a Ledger,
-    /// Nodes of the run that are down for reasons of their own, by name and zone.
-    pub down: &'a [(String, String)],
+    /// Nodes of the run that are down for reasons of their own.
+    pub down: &'a [Down],
     /// Nodes of the run that began within the last hour.
     pub begun_within_hour: usize,
     /// Machines that tasks under way will ask a group for, and that it does not count yet.
     pub on_their_way: &'a BTreeMap<GroupId, usize>,
+    /// How etcd fares; absent where there is none to ask.
+    pub etcd: &'a Observed<EtcdView>,
 }
 
 /// Whether the group's maximum binds this run: the new machine comes first, and there is no other way.
@@ -128,9 +141,9 @@ impl Tally<'_> {
             .books
             .down
             .iter()
-            .filter(|(name, _)| *name != node.name);
+            .filter(|other| other.node != node.name);
         others
-            .filter(|(_, zone)| !in_zone || *zone == node.zone)
+            .filter(|other| !in_zone || other.zone == node.zone)
             .count()
     }
 }
@@ -169,7 +182,7 @@ fn refusal(
             "batchSizeNonImportant",
         )
     };
-    if let Some(reason) = control_plane_refusal(candidate, tally) {
+    if let Some(reason) = control_plane_refusal(spec, candidate, tally) {
         return Some(reason);
     }
     let down = tally.down(node, false);
@@ -222,34 +235,54 @@ fn surge_refusal(candidate: &Waiting, tally: &Tally<'_>) -> Option<String> {
     })
 }
 
-/// Control planes go one at a time, and only where that costs etcd no member: a member whose machine
-/// is gone still counts for the quorum until somebody takes it out.
-fn control_plane_refusal(candidate: &Waiting, tally: &Tally<'_>) -> Option<String> {
+/// Control planes go one at a time, and one with a member of etcd only while all members are well.
+fn control_plane_refusal(
+    spec: &NodePatchRunSpec,
+    candidate: &Waiting,
+    tally: &Tally<'_>,
+) -> Option<String> {
     let node = &candidate.node;
     if node.role() != Role::ControlPlane {
         return None;
     }
-    if candidate.pods.iter().any(is_etcd_member) {
-        return Some(format!(
-            "node {} runs a member of etcd, which would stay in the quorum without its machine: leave \
-             control planes out (excludeControlPlane) or move the member first",
-            node.name
-        ));
-    }
-    tally
-        .control_plane
-        .map(|other| format!("control plane {other} is being worked on, and they go one at a time"))
+    let in_work = tally.control_plane.map(|other| {
+        format!("control plane {other} is being worked on, and they go one at a time")
+    });
+    let mut down = tally.books.down.iter();
+    let down = down.find(|other| other.role == Role::ControlPlane && other.node != node.name);
+    let down = down.map(|other| format!("control plane {} is not ready", other.node));
+    in_work
+        .or(down)
+        .or_else(|| etcd_refusal(spec, candidate, tally.books.etcd))
 }
 
-/// Whether a pod is etcd as kubeadm runs it.
-fn is_etcd_member(pod: &PodView) -> bool {
-    pod.mirror && pod.namespace == "kube-system" && pod.labels.value("component") == Some("etcd")
+fn etcd_refusal(
+    spec: &NodePatchRunSpec,
+    candidate: &Waiting,
+    etcd: &Observed<EtcdView>,
+) -> Option<String> {
+    let name = &candidate.node.name;
+    let runs_member = etcd::runs_member(&candidate.pods);
+    match etcd {
+        Observed::Present(view) if runs_member || view.find(None, name).is_some() => {
+            let terminate_first = spec.replacement == Some(ReplacementMode::TerminateFirst);
+            view.refusal_to_begin(name, terminate_first)
+        }
+        Observed::Unknown(why) => Some(format!("control plane {name}: cannot ask etcd: {why}")),
+        Observed::NotAsked if runs_member => {
+            Some(format!("control plane {name}: nobody has asked etcd yet"))
+        }
+        Observed::Absent if runs_member => {
+            Some(format!("control plane {name}: {}", etcd::NOT_CONFIGURED))
+        }
+        Observed::Present(_) | Observed::NotAsked | Observed::Absent => None,
+    }
 }
 
 /// The words about nodes that are down and count.
 fn also_down(tally: &Tally<'_>, count: usize) -> String {
     match tally.books.down.first() {
-        Some((name, _)) if count > 0 => format!(", {count} not ready (first: {name})"),
+        Some(first) if count > 0 => format!(", {count} not ready (first: {})", first.node),
         _ => String::new(),
     }
 }
@@ -289,156 +322,4 @@ pub fn is_important(selectors: &[PodSelector], pods: &[PodView]) -> Result<bool,
 }
 
 #[cfg(test)]
-mod tests {
-    use shipshape_api::names;
-
-    use super::*;
-
-    fn control_plane(name: &str) -> Waiting {
-        let mut node = NodeView {
-            name: name.to_owned(),
-            uid: format!("{name}-uid"),
-            ..NodeView::default()
-        };
-        for key in names::CONTROL_PLANE_LABELS {
-            node.labels.insert((*key).to_owned(), String::new());
-        }
-        Waiting {
-            node,
-            pods: Vec::new(),
-            task: format!("ns/task-{name}"),
-            group: Observed::NotAsked,
-        }
-    }
-
-    fn admitted(waiting: &[Waiting], ledger: &Ledger) -> Admission {
-        let spec = NodePatchRunSpec {
-            batch_size_non_important: Some(5),
-            ..NodePatchRunSpec::default()
-        };
-        let books = Books {
-            ledger,
-            down: &[],
-            begun_within_hour: 0,
-            on_their_way: &BTreeMap::new(),
-        };
-        admit(&spec, "run", waiting, books, Timestamp::UNIX_EPOCH).unwrap()
-    }
-
-    #[test]
-    fn control_planes_go_one_at_a_time_whatever_the_batch() {
-        let pair = [control_plane("one"), control_plane("two")];
-        let first = admitted(&pair, &Ledger::default());
-        assert_eq!(first.grants.len(), 1, "{first:?}");
-        let reason = first.held_by.unwrap();
-        assert!(reason.contains("control plane one"), "{reason}");
-        let ledger = Ledger {
-            slots: first.grants.into_iter().collect(),
-            ..Ledger::default()
-        };
-        assert_eq!(admitted(&pair[1..], &ledger).grants, []);
-    }
-
-    #[test]
-    fn a_control_plane_with_a_member_of_etcd_is_not_taken_away_from_it() {
-        let mut one = control_plane("one");
-        one.pods.push(PodView {
-            namespace: "kube-system".to_owned(),
-            labels: [("component", "etcd")].into(),
-            mirror: true,
-            ..PodView::default()
-        });
-        let admission = admitted(&[one], &Ledger::default());
-        assert_eq!(admission.grants, []);
-        assert!(admission.held_by.unwrap().contains("excludeControlPlane"));
-    }
-
-    fn group(desired: u32, max: u32) -> Observed<Group> {
-        Observed::Present(Group {
-            id: "workers-a".into(),
-            image: "image-2".into(),
-            zones: Vec::new(),
-            min: 1,
-            max,
-            desired,
-            raises_max: false,
-            template: None,
-        })
-    }
-
-    fn worker(name: &str, group: Observed<Group>) -> Waiting {
-        Waiting {
-            node: NodeView {
-                labels: BTreeMap::new(),
-                ..control_plane(name).node
-            },
-            group,
-            ..control_plane(name)
-        }
-    }
-
-    #[test]
-    fn no_node_begins_whose_group_has_no_room_for_its_replacement() {
-        let full = admitted(&[worker("a", group(10, 10))], &Ledger::default());
-        assert_eq!(full.grants, []);
-        let reason = full.held_by.unwrap();
-        assert_eq!(reason, "group workers-a has 10 of at most 10 machines");
-        let pair = [worker("a", group(9, 10)), worker("b", group(9, 10))];
-        let one = admitted(&pair, &Ledger::default());
-        assert_eq!(
-            one.grants.len(),
-            1,
-            "the first takes the room of the second"
-        );
-        assert_eq!(one.grants[0].1.surges, Some("workers-a".into()));
-        let reason = one.held_by.unwrap();
-        assert!(reason.ends_with("and 1 more on their way"), "{reason}");
-    }
-
-    #[test]
-    fn a_group_that_nobody_can_tell_of_has_no_room() {
-        let unclear = worker("a", Observed::Unknown("throttled".to_owned()));
-        let admission = admitted(&[unclear], &Ledger::default());
-        assert_eq!(admission.grants, []);
-        assert!(admission.held_by.unwrap().contains("throttled"));
-    }
-
-    #[test]
-    fn a_maximum_that_is_raised_or_does_not_matter_holds_nobody_back() {
-        let Observed::Present(full) = group(10, 10) else {
-            panic!("it is there")
-        };
-        let raised = Observed::Present(Group {
-            raises_max: true,
-            ..full
-        });
-        for group in [raised, Observed::NotAsked, Observed::Absent] {
-            let admission = admitted(&[worker("a", group)], &Ledger::default());
-            assert_eq!(admission.grants.len(), 1, "{admission:?}");
-            assert_eq!(admission.grants[0].1.surges, None);
-        }
-        let binds = |mode| {
-            surges(&NodePatchRunSpec {
-                replacement: mode,
-                ..NodePatchRunSpec::default()
-            })
-        };
-        assert!(binds(None) && binds(Some(ReplacementMode::Surge)));
-        assert!(!binds(Some(ReplacementMode::TerminateFirst)));
-        assert!(!binds(Some(ReplacementMode::SurgeElseTerminateFirst)));
-    }
-
-    #[test]
-    fn machines_on_their_way_take_room_before_the_group_counts_them() {
-        let books = Books {
-            ledger: &Ledger::default(),
-            down: &[],
-            begun_within_hour: 0,
-            on_their_way: &[("workers-a".into(), 2)].into(),
-        };
-        let waiting = [worker("a", group(8, 10))];
-        let spec = NodePatchRunSpec::default();
-        let admission = admit(&spec, "run", &waiting, books, Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(admission.grants, []);
-    }
-}
+mod tests;

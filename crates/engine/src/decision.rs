@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use shipshape_api::{NodePatchTask, PendingNode};
 
+use crate::etcd::MemberId;
 use crate::ledger::{Ledger, Slot};
 use crate::machine::{MachineId, ReplacementRequest};
 
@@ -99,6 +100,15 @@ pub enum Effect {
         /// Value of the state tag.
         state: &'static str,
     },
+    /// Has another member of etcd lead.
+    MoveEtcdLeader {
+        /// The member that leads now.
+        from: MemberId,
+        /// The member that shall.
+        to: MemberId,
+    },
+    /// Takes a member out of etcd; one that is gone already is fine.
+    RemoveEtcdMember(MemberId),
     /// Asks the cloud for the end of a machine.
     DeleteMachine(MachineId),
     /// Gives the cloud's groups back what replacements changed about them.
@@ -202,6 +212,8 @@ impl Effect {
             Self::EvictPod(_) => "EvictPod",
             Self::ProtectMachine { .. } => "ProtectMachine",
             Self::TagMachine { .. } => "TagMachine",
+            Self::MoveEtcdLeader { .. } => "MoveEtcdLeader",
+            Self::RemoveEtcdMember(_) => "RemoveEtcdMember",
             Self::DeleteMachine(_) => "DeleteMachine",
             Self::RestoreGroups => "RestoreGroups",
             Self::DeleteNode(_) => "DeleteNode",
@@ -224,6 +236,7 @@ impl Effect {
     pub fn needs_record(&self) -> bool {
         match self {
             Self::EnsureReplacement(_)
+            | Self::RemoveEtcdMember(_)
             | Self::DeleteMachine(_)
             | Self::EnsurePending(_)
             | Self::ReleaseLock { .. }
@@ -240,6 +253,7 @@ impl Effect {
             | Self::ProtectMachine { .. }
             | Self::TagMachine { .. }
             | Self::RestoreGroups
+            | Self::MoveEtcdLeader { .. }
             | Self::DeleteNode(_)
             | Self::ReleaseSlot { .. }
             | Self::HoldDeployment { .. }
@@ -263,6 +277,8 @@ impl Effect {
                 | Self::MarkNode { .. }
                 | Self::ProtectMachine { .. }
                 | Self::TagMachine { .. }
+                | Self::MoveEtcdLeader { .. }
+                | Self::RemoveEtcdMember(_)
                 | Self::DeleteMachine(_)
                 | Self::DeleteNode(_)
                 | Self::ReleaseSlot { .. }

@@ -1,7 +1,7 @@
 //! Replace: the next move of one node's replacement.
 //!
-//! Owns the order of the steps: lock, replacement, join, labels, gate, cordon, drain, gate, old
-//! machine gone, old Node gone, release; and the ways out: undo, another attempt, parking. Must not
+//! Owns the order of the steps: lock, replacement, join, labels, gate, cordon, drain, gate, etcd
+//! member gone, old machine gone, old Node gone, release; and the ways out: undo, another attempt, parking. Must not
 //! perform anything: each step looks at its snapshot and either waits with a reason, asks for effects
 //! whose intent is already recorded, or records the next step. The task's status is the only memory,
 //! so a crash between any two lines resumes here.
@@ -12,6 +12,7 @@ mod expire;
 mod facts;
 mod keep;
 mod leave;
+mod member;
 mod order;
 mod park;
 mod release;
@@ -63,6 +64,7 @@ pub fn may_go_on(step: TaskStep) -> bool {
         | TaskStep::Cordon
         | TaskStep::Drain
         | TaskStep::Recover
+        | TaskStep::RemoveMember
         | TaskStep::Remove
         | TaskStep::Forget
         | TaskStep::Release
@@ -75,8 +77,8 @@ pub fn may_go_on(step: TaskStep) -> bool {
     }
 }
 
-/// Whether all that `effects` rest upon is in the status that was read: the step, and the words of the
-/// replacement.
+/// Whether all that `effects` rest upon is in the status that was read: the step, the words of the
+/// replacement, and the members of etcd.
 pub fn is_recorded(
     read: Option<&NodePatchTaskStatus>,
     wanted: &NodePatchTaskStatus,
@@ -84,7 +86,8 @@ pub fn is_recorded(
 ) -> bool {
     let is_stored = read.map(NodePatchTaskStatus::step_name).unwrap_or_default()
         == wanted.step_name()
-        && read.and_then(|read| read.replacement.as_ref()) == wanted.replacement.as_ref();
+        && read.and_then(|read| read.replacement.as_ref()) == wanted.replacement.as_ref()
+        && read.and_then(|read| read.etcd.as_ref()) == wanted.etcd.as_ref();
     is_stored || !effects.iter().any(Effect::needs_record)
 }
 
@@ -98,6 +101,7 @@ fn look_at(draft: &mut Draft<'_>, step: TaskStep) {
         TaskStep::Cordon => leave::cordon(draft),
         TaskStep::Drain => leave::drain(draft),
         TaskStep::Recover => settle::recover(draft),
+        TaskStep::RemoveMember => member::remove(draft),
         TaskStep::Remove => leave::remove(draft),
         TaskStep::Forget => leave::forget(draft),
         TaskStep::Undo => undo::undo(draft),

@@ -260,6 +260,7 @@ impl Draft<'_> {
             down: &self.snapshot.down,
             begun_within_hour: self.snapshot.begun_within_hour,
             on_their_way: &self.snapshot.on_their_way,
+            etcd: &self.snapshot.etcd,
         };
         match admit::admit(&run.spec, &owner, &unheard, books, self.now) {
             Ok(admission) => {

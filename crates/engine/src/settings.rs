@@ -27,6 +27,8 @@ pub struct StepDeadlines {
     pub drain: SignedDuration,
     /// For the important pods to be stable again, after the drain.
     pub recover: SignedDuration,
+    /// For etcd to let the old node's member go; past it the node is set aside.
+    pub remove_member: SignedDuration,
     /// For an attempt to be put back; past it a new machine that cannot be emptied is kept.
     pub undo: SignedDuration,
     /// For the cloud to say that the old machine is gone.
@@ -48,6 +50,7 @@ impl Default for StepDeadlines {
             cordon: SignedDuration::from_mins(5),
             drain: SignedDuration::from_mins(30),
             recover: SignedDuration::from_mins(30),
+            remove_member: SignedDuration::from_mins(15),
             undo: SignedDuration::from_mins(30),
             remove: SignedDuration::from_mins(15),
             forget: SignedDuration::from_mins(5),

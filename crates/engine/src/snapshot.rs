@@ -11,10 +11,11 @@ use shipshape_api::{
     CspState, NodePatchRun, NodePatchRunSpec, NodePatchTask, PendingNode, PendingNodeGoal,
 };
 
-use crate::admit::Waiting;
+use crate::admit::{Down, Waiting};
 use crate::autoscaler::DeploymentView;
 use crate::decision::NodeTarget;
 use crate::drain::Around;
+use crate::etcd::EtcdView;
 use crate::ledger::Ledger;
 use crate::machine::{Group, GroupId, Machine};
 use crate::plan::Newcomer;
@@ -45,8 +46,8 @@ pub struct RunSnapshot {
     pub begun_within_hour: usize,
     /// Slots, as node UID and task, whose task is over or surely gone.
     pub abandoned: Vec<(String, String)>,
-    /// Nodes that are not ready and that nobody works on, by name and zone.
-    pub down: Vec<(String, String)>,
+    /// Nodes that are not ready and that nobody works on.
+    pub down: Vec<Down>,
     /// Machines that tasks under way will ask a group for, and that it does not count yet. Looked at
     /// before the groups: a machine that comes in between is counted twice rather than not at all.
     pub on_their_way: BTreeMap<GroupId, usize>,
@@ -63,6 +64,8 @@ pub struct RunSnapshot {
     pub marked: Vec<NodeTarget>,
     /// The ledger, read live.
     pub ledger: Observed<Ledger>,
+    /// How etcd fares, asked live while a control plane waits; absent where there is none to ask.
+    pub etcd: Observed<EtcdView>,
 }
 
 /// Who holds a node's lock.
@@ -119,6 +122,8 @@ pub struct TaskSnapshot {
     pub unstable: Observed<Vec<String>>,
     /// Pods bound to the new node: its daemons while it joins, what must leave when it is put back.
     pub new_pods: Observed<Vec<PodView>>,
+    /// How etcd fares, asked live for control planes; absent where there is none to ask.
+    pub etcd: Observed<EtcdView>,
 }
 
 /// What a task needs to know of the PendingNode of its machine.
@@ -173,6 +178,7 @@ impl TaskSnapshot {
             run: RunView::default(),
             unstable: Observed::NotAsked,
             new_pods: Observed::NotAsked,
+            etcd: Observed::NotAsked,
         }
     }
 }

@@ -35,14 +35,17 @@ pub fn draw(seed: u64) -> Result<Drawn, ScenarioError> {
     let dice = Dice(Seed::new(seed));
     let mut world = dice.fork("world");
     let mut run = dice.fork("run");
-    let section = world::draw(&mut world);
-    let spec = world::run_spec(&mut run, &section);
+    let mut section = world::draw(&mut world);
+    let mut spec = world::run_spec(&mut run, &section);
+    let sickness = world::control_planes(&mut dice.fork("control planes"), &mut section, &mut spec);
+    let mut events = events::draw(&mut dice.fork("events"), &section, &spec);
+    events.extend(sickness);
     let document = json!({
         "name": format!("drawn-{seed}"),
         "world": section,
         "settings": world::settings(&mut dice.fork("settings")),
         "intents": [manifest("roll", &spec)],
-        "events": events::draw(&mut dice.fork("events"), &section, &spec),
+        "events": events,
         "expect": { "within": "12h", "rest": "1m" },
     });
     let scenario = Scenario::parse(&format!("seed {seed}"), &document.to_string())?;

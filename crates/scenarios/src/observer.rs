@@ -30,9 +30,10 @@ const OBSERVER: &str = "witness";
 struct Seen {
     witness: Witness,
     timeline: Timeline,
-    /// Positions in the request log and in the cloud's log.
+    /// Positions in the request log, in the cloud's log and in etcd's.
     requests: usize,
     calls: usize,
+    members: usize,
     /// Provider ids of machines, kept after the machines are gone.
     provider_ids: BTreeMap<String, String>,
     /// UIDs of all runs that there ever were.
@@ -46,6 +47,7 @@ impl Seen {
             timeline: Timeline::new(stage.clock.now()),
             requests: (stage.requests)(0).1,
             calls: stage.cloud.log().len(),
+            members: 0,
             provider_ids: BTreeMap::new(),
             runs: BTreeSet::new(),
         }
@@ -179,6 +181,7 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
     for (at, request) in requests {
         seen.witness.see(at, Fact::Request(request));
     }
+    read_etcd(stage, seen);
     let calls = stage.cloud.log_since(seen.calls);
     let until = stage.clock.now().checked_sub(stage.lag);
     let until = until.unwrap_or(jiff::Timestamp::MIN);
@@ -217,6 +220,16 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
             _ => continue,
         };
         seen.witness.see(record.at, Fact::Call(call));
+    }
+}
+
+/// What happens to members is read before the cloud's calls: one that is taken out at the same time as
+/// its machine was taken out first.
+fn read_etcd(stage: &Stage, seen: &mut Seen) {
+    let Some(etcd) = &stage.etcd else { return };
+    for event in etcd.log_since(seen.members) {
+        seen.members += 1;
+        seen.witness.see(event.at, Fact::Etcd(event));
     }
 }
 

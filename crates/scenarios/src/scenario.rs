@@ -108,6 +108,8 @@ pub enum Action {
     FullZones(Vec<String>),
     /// Machines of these images boot but never join from now on; an empty list means all do.
     BrokenImages(Vec<String>),
+    /// The members of etcd on these nodes stay silent from now on; an empty list means none does.
+    SickMembers(Vec<usize>),
     /// Somebody creates an object.
     Create(Value),
     /// Somebody changes an object, by a merge patch that names it by apiVersion, kind and metadata.
@@ -158,6 +160,8 @@ pub struct Expectations {
     pub max_moves: Option<usize>,
     /// How many evictions a budget may have refused.
     pub max_refused: Option<usize>,
+    /// What a run or a task must have said it waits for, at some time; a part of the sentence is enough.
+    pub says: Vec<String>,
     /// Reasons that conditions of every run must have at the end, by condition type.
     pub conditions: BTreeMap<String, String>,
 }
@@ -173,6 +177,7 @@ impl Default for Expectations {
             max_machines: None,
             max_moves: None,
             max_refused: None,
+            says: Vec::new(),
             conditions: BTreeMap::new(),
         }
     }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use kube::Client;
 use shipshape_cluster::Clock;
 use shipshape_simulator::cloud::Cloud;
+use shipshape_simulator::etcd::EtcdModel;
 use shipshape_simulator::world::World;
 
 use crate::witness::Request;
@@ -29,6 +30,8 @@ pub struct Stage {
     pub clients: Clients,
     /// The cloud.
     pub cloud: Cloud,
+    /// The etcd of its control planes, where they are ours.
+    pub etcd: Option<EtcdModel>,
     /// The time.
     pub clock: Clock,
     /// What the operator has asked the API for.
@@ -48,6 +51,7 @@ impl Stage {
         Self {
             clients: Arc::new(move |name| api.client(name)),
             cloud: world.cloud().clone(),
+            etcd: Some(world.etcd().clone()),
             clock: world.clock(),
             lag: Duration::ZERO,
             lease: Duration::from_secs(15),

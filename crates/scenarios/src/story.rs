@@ -308,6 +308,14 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
     report.unmet = unmet(&scenario.expect, &report);
     let missing = runs.iter().flat_map(|run| missing(&scenario.expect, run));
     report.unmet.extend(missing);
+    let unsaid = observer.with_witness(|witness| {
+        let unsaid = |words: &&String| !witness.has_heard(words);
+        let says = scenario.expect.says.iter();
+        says.filter(unsaid).cloned().collect::<Vec<String>>()
+    });
+    let unsaid = unsaid.iter();
+    let complaints = unsaid.map(|words| format!("nobody ever waited for {words:?}"));
+    report.unmet.extend(complaints);
     report
 }
 

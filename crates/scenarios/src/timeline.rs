@@ -194,6 +194,7 @@ fn colour(step: TaskStep) -> &'static str {
         TaskStep::Cordon => "#fde047",
         TaskStep::Drain => "#f59e0b",
         TaskStep::Recover => "#fed7aa",
+        TaskStep::RemoveMember => "#fb7185",
         TaskStep::Remove => "#ef4444",
         TaskStep::Forget => "#a855f7",
         TaskStep::Undo => "#be185d",

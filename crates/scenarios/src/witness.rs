@@ -6,6 +6,7 @@
 
 mod checks;
 mod claims;
+mod etcd;
 mod fact;
 mod holds;
 mod limits;
@@ -67,6 +68,12 @@ pub struct Witness {
     tokens: BTreeMap<String, String>,
     /// Machines whose end the operator asked for.
     deleted: BTreeSet<String>,
+    /// Their provider ids.
+    provider_ids: BTreeMap<String, String>,
+    /// Names of etcd's members.
+    members: BTreeSet<String>,
+    /// All that runs and tasks have said they wait for.
+    said: BTreeSet<String>,
     /// Those that went before their replacement came, until it does.
     vacant: BTreeMap<String, Vacancy>,
     /// How many machines died by themselves, and how many others have made.
@@ -140,6 +147,9 @@ impl Witness {
             }
             Fact::Run(run) => {
                 let uid = run.metadata.uid.clone().unwrap_or_default();
+                let status = run.status.as_ref();
+                self.said
+                    .extend(status.and_then(|status| status.waiting_for.clone()));
                 self.runs.insert(uid, run);
                 self.note_stops(at);
                 self.set_limits();
@@ -166,6 +176,7 @@ impl Witness {
             } => self.take_deployment(at, name, Deployed { replicas, saved }),
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),
+            Fact::Etcd(event) => self.take_etcd(at, &event),
         }
     }
 
@@ -187,6 +198,10 @@ impl Witness {
         let uid = task.metadata.uid.clone().unwrap_or_default();
         let before = self.tasks.insert(uid, Arc::clone(task));
         self.planned.insert(task.spec.node_uid.clone());
+        let status = task.status.as_ref();
+        self.said
+            .extend(status.and_then(|status| status.waiting_for.clone()));
+        self.check_control_planes(at);
         if before.is_none() {
             self.check_late_task(at, task);
         }
@@ -252,6 +267,7 @@ impl Witness {
                     return;
                 }
                 self.check_removal(at, &machine, &provider_id);
+                self.check_member_gone(at, &machine, &provider_id);
                 self.note_vacancy(&machine, &provider_id);
                 self.deleted.insert(machine.clone());
                 for made in self.replacements.values_mut() {
@@ -288,11 +304,17 @@ impl Witness {
     pub fn rest(&mut self, at: Timestamp) {
         self.check_no_cordon_left(at);
         self.check_nothing_held(at);
+        self.check_members_left(at);
     }
 
     /// Takes in what somebody else has found to be broken.
     pub fn found(&mut self, invariant: &'static str, at: Timestamp, text: String) {
         self.violated(invariant, at, text);
+    }
+
+    /// Whether a run or a task has ever said that it waits for this.
+    pub fn has_heard(&self, words: &str) -> bool {
+        self.said.iter().any(|said| said.contains(words))
     }
 
     /// What was broken.

@@ -4,7 +4,7 @@
 //! sentence with its line and field.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use jiff::SignedDuration;
@@ -26,6 +26,30 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// The clouds.
     pub(crate) providers: Providers,
+    /// How etcd is reached, where control planes with a member shall be replaced.
+    pub(crate) etcd: Option<Etcd>,
+}
+
+/// How etcd is reached.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Etcd {
+    /// Addresses of members; found from the pods of kubeadm unless given.
+    #[serde(default)]
+    pub(crate) endpoints: Vec<String>,
+    /// Certificates that the members' own are checked against.
+    pub(crate) ca_file: PathBuf,
+    /// Our certificate.
+    pub(crate) cert_file: PathBuf,
+    /// Its key.
+    pub(crate) key_file: PathBuf,
+    /// How long one answer may take.
+    #[serde(default = "five_seconds")]
+    pub(crate) timeout: SignedDuration,
+}
+
+fn five_seconds() -> SignedDuration {
+    SignedDuration::from_secs(5)
 }
 
 /// Who leads.
@@ -93,6 +117,7 @@ impl Default for Config {
             leader_election: LeaderElection::default(),
             settings: Settings::default(),
             providers: Providers::default(),
+            etcd: None,
         }
     }
 }
@@ -140,6 +165,67 @@ impl Config {
              renewDeadline {renew_deadline:#}"
         );
         anyhow::ensure!(!self.namespace.is_empty(), "namespace must not be empty");
+        self.etcd.as_ref().map_or(Ok(()), Etcd::check)
+    }
+}
+
+impl Etcd {
+    fn check(&self) -> anyhow::Result<()> {
+        for endpoint in &self.endpoints {
+            anyhow::ensure!(
+                endpoint.starts_with("https://"),
+                "etcd.endpoints: {endpoint:?} must begin with https://"
+            );
+        }
+        anyhow::ensure!(
+            self.timeout.is_positive(),
+            "etcd.timeout {:#} must be above 0",
+            self.timeout
+        );
+        let files = [
+            ("caFile", &self.ca_file),
+            ("certFile", &self.cert_file),
+            ("keyFile", &self.key_file),
+        ];
+        for (key, file) in files {
+            std::fs::File::open(file)
+                .with_context(|| format!("etcd.{key}: cannot read {}", file.display()))?;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> Option<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let loaded = Config::load(Some(file.path()));
+        loaded.err().map(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn an_etcd_block_that_is_of_no_use_is_refused_by_its_field() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let there = file.path().display();
+        let files =
+            |ca: &str| format!("etcd: {{ caFile: {ca}, certFile: {there}, keyFile: {there}");
+        let whole = files(&there.to_string());
+        assert_eq!(refusal(&format!("{whole} }}")), None);
+        let table = [
+            (format!("{} }}", files("/no/such/file")), "etcd.caFile"),
+            (format!("{whole}, timeout: 0s }}"), "etcd.timeout"),
+            (
+                format!("{whole}, endpoints: [\"10.0.0.4:2379\"] }}"),
+                "etcd.endpoints",
+            ),
+            (format!("etcd: {{ caFile: {there} }}"), "certFile"),
+        ];
+        for (text, field) in table {
+            let told = refusal(&text).unwrap();
+            assert!(told.contains(field), "{told}");
+        }
     }
 }

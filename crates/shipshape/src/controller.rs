@@ -14,11 +14,12 @@ use jiff::SignedDuration;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use shipshape_cluster::{Clock, Shutdown, leader};
-use shipshape_controllers::{Operator, Places, Providers, Vitals};
+use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
+use shipshape_etcd::{EtcdClient, EtcdSettings};
 use shipshape_simulator::cloud::wire::RemoteCloud;
 
 use crate::cli::ControllerOptions;
-use crate::config::{Config, LeaderElection};
+use crate::config::{self, Config, LeaderElection};
 use crate::logs;
 use crate::signals::Signals;
 use requests::Counting;
@@ -50,6 +51,7 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
         clock: Clock::System,
         settings: Arc::new(config.settings.clone()),
         providers: providers(&config)?,
+        etcd: config.etcd.as_ref().map(etcd),
         election: election(&config, &identity),
         places: Places {
             lock_namespace: lock_namespace(&config),
@@ -105,6 +107,20 @@ fn providers(config: &Config) -> anyhow::Result<Providers> {
     #[cfg(feature = "aws")]
     providers.insert("aws".to_owned(), Arc::new(aws(&config.providers.aws)));
     Ok(providers)
+}
+
+/// Nothing is opened yet: who the members are is asked when it matters.
+fn etcd(config: &config::Etcd) -> EtcdAccess {
+    let client = EtcdClient::new(EtcdSettings {
+        ca_file: config.ca_file.clone(),
+        cert_file: config.cert_file.clone(),
+        key_file: config.key_file.clone(),
+        timeout: duration(config.timeout),
+    });
+    EtcdAccess {
+        client: Arc::new(client),
+        endpoints: config.endpoints.clone(),
+    }
 }
 
 /// Regions are opened when a manifest first names them; credentials come from the environment.

@@ -44,7 +44,9 @@ pub(crate) fn colour(step: TaskStep) -> &'static str {
         | TaskStep::Settle => "\x1b[34m",
         TaskStep::Cordon | TaskStep::Drain | TaskStep::Recover => "\x1b[33m",
         TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked => "\x1b[36m",
-        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => "\x1b[35m",
+        TaskStep::RemoveMember | TaskStep::Remove | TaskStep::Forget | TaskStep::Release => {
+            "\x1b[35m"
+        }
         TaskStep::Done => "\x1b[32m",
         TaskStep::Failed => "\x1b[31m",
     }

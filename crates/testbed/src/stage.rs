@@ -69,6 +69,8 @@ impl RealWorld {
         let stage = Stage {
             clients,
             cloud,
+            // Its members are the control plane's own, which no story touches.
+            etcd: None,
             clock,
             requests: request_log(plane.audit_log().to_path_buf()),
             lag: LAG,

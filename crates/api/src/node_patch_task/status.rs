@@ -88,6 +88,9 @@ pub struct NodePatchTaskStatus {
     /// How far the drain has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainRecord>,
+    /// The members of etcd on the old and the new node; absent where the old node has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdRecord>,
     /// What only one cloud knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_details: Option<ProviderDetails>,
@@ -279,6 +282,34 @@ pub struct BlockedEviction {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(transform = schema::text(schema::SENTENCE))]
     pub message: String,
+}
+
+/// The members of etcd that a replacement takes out and brings in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdRecord {
+    /// The member of the old node.
+    pub old: MemberRecord,
+    /// The member of the new node, once that node is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<MemberRecord>,
+}
+
+/// A member of etcd.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberRecord {
+    /// Its name, which is that of its node.
+    #[schemars(transform = schema::some_text(schema::NAME))]
+    pub name: String,
+    /// Its id, in the hexadecimal form that etcd's own tools show, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::WORD))]
+    pub id: Option<String>,
+    /// Since when its removal has been asked for; stored before it is. From then on there is no way
+    /// back for the old node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal_since: Option<Time>,
 }
 
 /// A machine as its cloud names it.

@@ -24,6 +24,8 @@ pub(crate) struct Lines(Arc<Mutex<BTreeMap<String, Line>>>);
 /// Which partition of which plan a line is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
+    /// Name of the line; it begins with the UID of the run.
+    pub(crate) name: String,
     pub(crate) plan_version: String,
     pub(crate) iteration: usize,
     /// Nodes of the partition.
@@ -65,28 +67,24 @@ impl Line {
 }
 
 impl Lines {
-    /// The first of a run's partition that wait, as `look` says of each place. `afresh` looks at all
-    /// places again.
+    /// The first of a run's partition that wait, as `look` says of each place.
     pub(crate) fn walk<T>(
         &self,
-        name: &str,
         part: Part,
-        afresh: bool,
         wanted: usize,
         look: impl FnMut(usize) -> Turn<T>,
     ) -> Vec<T> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lines.get(name).is_some_and(|line| line.part == part);
-        if !known || afresh {
-            lines.insert(name.to_owned(), Line::new(part));
+        let line = lines
+            .entry(part.name.clone())
+            .or_insert_with(|| Line::new(part.clone()));
+        if line.part != part {
+            *line = Line::new(part);
         }
-        match lines.get_mut(name) {
-            Some(line) => line.walk(wanted, look),
-            None => Vec::new(),
-        }
+        line.walk(wanted, look)
     }
 
-    /// Forgets the line of a run that has nobody left to wait.
+    /// Forgets a line: who walks it next looks at all places again.
     pub(crate) fn forget(&self, name: &str) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.remove(name);
@@ -101,6 +99,7 @@ mod tests {
 
     fn part(size: usize) -> Part {
         Part {
+            name: "run".to_owned(),
             plan_version: "1".to_owned(),
             iteration: 0,
             size,
@@ -120,7 +119,7 @@ mod tests {
         let lines = Lines::default();
         let (mut looks, mut begun) = (0, BTreeSet::new());
         loop {
-            let waiting = lines.walk("run", part(size), false, at_once + 8, |place| {
+            let waiting = lines.walk(part(size), at_once + 8, |place| {
                 looks += 1;
                 turn(begun.contains(&place), place)
             });
@@ -146,37 +145,35 @@ mod tests {
     #[test]
     fn those_that_are_passed_over_stay_in_line_in_their_order() {
         let lines = Lines::default();
-        let first = |afresh, over: &[usize]| {
-            lines.walk("run", part(6), afresh, 3, |place| {
-                turn(over.contains(&place), place)
-            })
-        };
-        assert_eq!(first(false, &[]), [0, 1, 2]);
-        assert_eq!(first(false, &[1, 3]), [0, 2, 4]);
-        assert_eq!(
-            first(false, &[]),
-            [0, 2, 4],
-            "what was over is not asked about"
-        );
-        assert_eq!(first(true, &[]), [0, 1, 2], "unless somebody looks afresh");
+        let first =
+            |over: &[usize]| lines.walk(part(6), 3, |place| turn(over.contains(&place), place));
+        assert_eq!(first(&[]), [0, 1, 2]);
+        assert_eq!(first(&[1, 3]), [0, 2, 4]);
+        assert_eq!(first(&[]), [0, 2, 4], "what was over is not asked about");
+        lines.forget("run");
+        assert_eq!(first(&[]), [0, 1, 2], "unless somebody looks afresh");
     }
 
     #[test]
     fn another_partition_or_plan_has_a_line_of_its_own() {
         let lines = Lines::default();
-        let all = |part| {
-            lines
-                .walk("run", part, false, 9, |_| Turn::<()>::Over)
-                .len()
-        };
+        let all = |part| lines.walk(part, 9, |_| Turn::<()>::Over).len();
         assert_eq!(all(part(3)), 0);
         let next = Part {
             iteration: 1,
             ..part(3)
         };
-        let found = lines.walk("run", next, false, 9, Turn::Waits);
-        assert_eq!(found, [0, 1, 2]);
-        lines.forget("run");
-        assert_eq!(lines.walk("run", part(3), false, 9, Turn::Waits), [0, 1, 2]);
+        assert_eq!(lines.walk(next, 9, Turn::Waits), [0, 1, 2]);
+    }
+
+    #[test]
+    fn those_to_skip_stay_in_line_and_make_room_for_others() {
+        let lines = Lines::default();
+        let found = lines.walk(part(4), 2, |place| match place {
+            0 | 2 => Turn::Skipped,
+            _ => Turn::Waits(place),
+        });
+        assert_eq!(found, [1, 3]);
+        assert_eq!(lines.walk(part(4), 9, Turn::Waits), [0, 1, 2, 3]);
     }
 }

@@ -3,6 +3,7 @@
 //! Owns which store answers what. The ledger is read live, and only while nodes wait; everything
 //! else says where to look and may be a moment old.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,9 +11,11 @@ use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::admit::Waiting;
+use shipshape_engine::admit::{Down, Waiting};
 use shipshape_engine::decision::NodeTarget;
-use shipshape_engine::ledger::Ledger;
+use shipshape_engine::etcd::EtcdView;
+use shipshape_engine::ledger::{Ledger, Role};
+use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan;
 use shipshape_engine::run::{is_over, marks_wanted};
@@ -53,7 +56,7 @@ pub(super) async fn observe(
         uid: run.metadata.uid.clone().unwrap_or_default(),
     };
     let mut open = look.tasks(Standing::Open);
-    // Before the next partition may begin, every node of this one is looked at.
+    // Before the next partition may begin, every node of this one is looked at once more.
     let is_idle = open.is_empty();
     open.extend(look.tasks(Standing::Parked));
     let status = run.status.clone().unwrap_or_default();
@@ -67,24 +70,20 @@ pub(super) async fn observe(
         Some(ledger) => look.abandoned(ledger).await?,
         None => Vec::new(),
     };
-    if is_resting {
-        context.lines.forget(&look.uid);
-        context.lines.forget(&look.marks());
+    if is_idle {
+        look.forget_line();
     }
-    let taken = ledger.present().map_or(0, |ledger| ledger.slots.len());
-    let wanted = window(&run, taken.saturating_sub(abandoned.len()));
-    let line = |skip: &dyn Fn(&NodeView) -> bool| look.waiting(is_idle, wanted, skip);
-    let on_their_way = ledger
-        .present()
-        .map(|ledger| groups::on_their_way(context, ledger));
-    let on_their_way = on_their_way.unwrap_or_default();
-    let waiting = match ledger.present() {
-        Some(ledger) => groups::with_groups(context, &run, ledger, &on_their_way, line).await,
-        None if is_resting => Vec::new(),
-        None => line(&|_| false),
+    let (waiting, on_their_way) = match ledger.present() {
+        Some(ledger) => {
+            let taken = ledger.slots.len().saturating_sub(abandoned.len());
+            look.line(ledger, window(&run, taken)).await
+        }
+        None if is_resting => (Vec::new(), BTreeMap::new()),
+        None => (look.waiting(WINDOW_SPARE, &|_| false), BTreeMap::new()),
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
+        etcd: look.etcd(&waiting, &ledger, &abandoned).await,
         known_providers: context.provider_types(),
         nodes: match &status.plan {
             Some(_) => Observed::NotAsked,
@@ -169,14 +168,47 @@ impl Look<'_> {
         self.run.status.as_ref()?.plan.as_ref()
     }
 
+    /// Who waits, with their groups, and the machines on their way to each group.
+    async fn line(
+        &self,
+        ledger: &Ledger,
+        wanted: usize,
+    ) -> (Vec<Waiting>, BTreeMap<GroupId, usize>) {
+        let on_their_way = groups::on_their_way(self.context, ledger);
+        let line = |skip: &dyn Fn(&NodeView) -> bool| self.waiting(wanted, skip);
+        let waiting =
+            groups::with_groups(self.context, self.run, ledger, &on_their_way, line).await;
+        (waiting, on_their_way)
+    }
+
+    /// How etcd fares, asked only while a control plane waits and none is in work.
+    async fn etcd(
+        &self,
+        waiting: &[Waiting],
+        ledger: &Observed<Ledger>,
+        abandoned: &[(String, String)],
+    ) -> Observed<EtcdView> {
+        let is_control_plane = |one: &Waiting| one.node.role() == Role::ControlPlane;
+        let is_free = |uid: &String| abandoned.iter().any(|(free, _)| free == uid);
+        let slots = ledger.present().into_iter().flat_map(|it| &it.slots);
+        let mut taken = slots.filter(|(uid, _)| !is_free(uid));
+        let is_one_in_work = taken.any(|(_, slot)| slot.role == Role::ControlPlane);
+        if is_one_in_work || !waiting.iter().any(is_control_plane) {
+            return Observed::NotAsked;
+        }
+        self.context.etcd().await
+    }
+
+    fn forget_line(&self) {
+        self.context.lines.forget(&self.uid);
+        if self.run.status.as_ref().and_then(|it| it.marked) == Some(true) {
+            self.context.lines.forget(&self.marks());
+        }
+    }
+
     /// The first nodes of the current partition that have no task yet, without those to skip. A node
     /// that has left, or whose name now belongs to another, is not waited for.
-    fn waiting(
-        &self,
-        afresh: bool,
-        wanted: usize,
-        skip: &dyn Fn(&NodeView) -> bool,
-    ) -> Vec<Waiting> {
+    fn waiting(&self, wanted: usize, skip: &dyn Fn(&NodeView) -> bool) -> Vec<Waiting> {
         let status = self.run.status.as_ref();
         let iteration = status.and_then(|status| status.current_iteration);
         let iteration = iteration.and_then(|number| usize::try_from(number).ok());
@@ -187,12 +219,13 @@ impl Look<'_> {
             return Vec::new();
         };
         let part = Part {
+            name: self.uid.clone(),
             plan_version: plan.plan_version.clone(),
             iteration,
             size: partition.nodes.len(),
         };
         let lines = &self.context.lines;
-        lines.walk(&self.uid, part, afresh, wanted, |place| {
+        lines.walk(part, wanted, |place| {
             match self.waiting_node(iteration, partition, place) {
                 None => Turn::Over,
                 Some(one) if skip(&one.node) => Turn::Skipped,
@@ -260,7 +293,7 @@ impl Look<'_> {
     }
 
     /// Nodes of the run that are down and that no task works on.
-    fn down(&self, ledger: &Ledger) -> Vec<(String, String)> {
+    fn down(&self, ledger: &Ledger) -> Vec<Down> {
         let stores = &self.context.stores;
         stores
             .nodes
@@ -268,7 +301,11 @@ impl Look<'_> {
             .iter()
             .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
             .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
-            .map(|node| (node.name.clone(), node.zone.clone()))
+            .map(|node| Down {
+                node: node.name.clone(),
+                zone: node.zone.clone(),
+                role: node.role(),
+            })
             .collect()
     }
 
@@ -309,6 +346,7 @@ impl Look<'_> {
             return Vec::new();
         };
         let part = Part {
+            name: self.marks(),
             plan_version: plan.plan_version.clone(),
             iteration: usize::MAX,
             size: plan.total(),
@@ -322,7 +360,7 @@ impl Look<'_> {
             is_due.then(|| self.target(&node))
         };
         let lines = &self.context.lines;
-        lines.walk(&self.marks(), part, false, MARKS_AT_ONCE, |number| {
+        lines.walk(part, MARKS_AT_ONCE, |number| {
             is_due(number).map_or(Turn::Over, Turn::Waits)
         })
     }

@@ -17,7 +17,8 @@ use shipshape_api::{
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::admit;
-use shipshape_engine::ledger::Ledger;
+use shipshape_engine::etcd::EtcdView;
+use shipshape_engine::ledger::{Ledger, Role};
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
@@ -95,6 +96,10 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
             snapshot.old_node = look.closed_old_node().await;
             snapshot.new_node = look.known_new_node().await;
         }
+        TaskStep::RemoveMember => {
+            look.at_both_nodes(snapshot).await;
+            snapshot.etcd = look.etcd().await;
+        }
         TaskStep::Remove => look.before_removal(snapshot).await,
         TaskStep::Forget => snapshot.old_node = look.live_old_node().await,
         TaskStep::Undo => look.while_undoing(snapshot).await,
@@ -149,6 +154,18 @@ impl Look<'_> {
         if let Some(machine) = snapshot.old_machine.present() {
             snapshot.group = self.group_of(machine).await;
         }
+        if node.role() == Role::ControlPlane {
+            snapshot.pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
+            snapshot.etcd = self.context.etcd().await;
+        }
+    }
+
+    /// How etcd fares, where a member of it is involved.
+    async fn etcd(&self) -> Observed<EtcdView> {
+        match self.status().and_then(|status| status.etcd.as_ref()) {
+            Some(_) => self.context.etcd().await,
+            None => Observed::NotAsked,
+        }
     }
 
     fn is_ours(&self, lock: &Observed<LockView>) -> bool {
@@ -194,6 +211,9 @@ impl Look<'_> {
         snapshot.old_node = self.live_old_node().await;
         if let Some(node) = snapshot.new_node.present() {
             snapshot.new_pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
+            if node.ready {
+                snapshot.etcd = self.etcd().await;
+            }
         }
     }
 
@@ -224,6 +244,9 @@ impl Look<'_> {
             self.look_at_drain(snapshot, name);
             snapshot.new_pods = std::mem::take(&mut snapshot.pods);
         }
+        if !is_leaving(snapshot) {
+            snapshot.etcd = self.etcd().await;
+        }
     }
 
     /// The way back needs the node, the slot, and whether anything is still in the way.
@@ -231,6 +254,10 @@ impl Look<'_> {
         snapshot.old_node = self.live_old_node().await;
         self.while_draining(snapshot);
         snapshot.unstable = self.unstable();
+        let is_control_plane = |node: &NodeView| node.role() == Role::ControlPlane;
+        if snapshot.old_node.present().is_some_and(is_control_plane) {
+            snapshot.etcd = self.context.etcd().await;
+        }
         snapshot.ledger = answer(self.context.ledger.read().await.map(Some));
         snapshot.slot = match &snapshot.ledger {
             Observed::Present(ledger) => self.slot_in(ledger).into(),
@@ -326,13 +353,19 @@ impl Look<'_> {
             )
         });
         if !is_ending {
-            snapshot.old_node = self.live_old_node().await;
-            snapshot.new_node = self.live_new_node().await;
-            snapshot.pods = self.live_pods().await;
-            let pods = snapshot.pods.present().into_iter().flatten();
-            let node = self.task.spec.node_name.as_str();
-            snapshot.around = drain::around(self.context, [node], pods);
+            self.at_both_nodes(snapshot).await;
+            snapshot.etcd = self.etcd().await;
         }
+    }
+
+    /// Both nodes and what is left on the old one, live.
+    async fn at_both_nodes(&self, snapshot: &mut TaskSnapshot) {
+        snapshot.old_node = self.live_old_node().await;
+        snapshot.new_node = self.live_new_node().await;
+        snapshot.pods = self.live_pods().await;
+        let pods = snapshot.pods.present().into_iter().flatten();
+        let node = self.task.spec.node_name.as_str();
+        snapshot.around = drain::around(self.context, [node], pods);
     }
 
     /// The old node as the store has it, if that says what a drain expects; else as it is now.

@@ -105,7 +105,7 @@ pub fn after_deadline(task: &NodePatchTask) -> Option<String> {
         | TaskStep::Join
         | TaskStep::Transfer
         | TaskStep::Cordon => Some(undone),
-        TaskStep::Settle | TaskStep::Recover => Some(parked.to_owned()),
+        TaskStep::Settle | TaskStep::Recover | TaskStep::RemoveMember => Some(parked.to_owned()),
         TaskStep::Drain => Some(match on_deadline(task.spec.drain.as_ref()) {
             OnDeadline::Park => parked.to_owned(),
             OnDeadline::Fail => undone,

@@ -15,8 +15,8 @@ use super::facts::{
     group_or_fail, machine_record, node_left, node_target, note_protection, old_machine_or_fail,
     old_node_or_fail, operation, own_node, provider_details, task_key,
 };
-use super::order;
 use super::undo::gave_up;
+use super::{member, order};
 use crate::admit;
 use crate::condition::Truth;
 use crate::decision::{Effect, LockRequest, Marks, NodeTarget, Notice};
@@ -98,6 +98,9 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let Some(group) = group_or_fail(draft) else {
         return;
     };
+    if member::record(draft, node).is_err() {
+        return;
+    }
     draft.status.replacement = Some(intent(draft, &group, machine.zone.clone()));
     draft.status.old_machine = Some(machine_record(draft, &machine));
     draft.status.provider_details = provider_details(draft, &machine, &group);
@@ -236,7 +239,8 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
     })
 }
 
-/// Entered when the machine exists. Left when its Node is ready with its daemons. Asks for the object
+/// Entered when the machine exists. Left when its Node is ready with its daemons, and for a control plane
+/// with its member of etcd. Asks for the object
 /// that follows the machine; that one protects it and asks the cloud.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
@@ -252,6 +256,9 @@ pub(super) fn join(draft: &mut Draft<'_>) {
     ) else {
         return;
     };
+    if let Some(node) = &node {
+        member::note_new(draft, node);
+    }
     if let Some(node) = node.as_ref().filter(|node| is_hold_due(draft, node)) {
         return hold_scale_down(draft, node);
     }
@@ -350,6 +357,9 @@ fn replacement_lost(draft: &mut Draft<'_>, why: &str) {
 
 /// The replacement counts. Records, before the cordon, whether that will be ours to lift.
 fn joined(draft: &mut Draft<'_>, replacement: &NodeView) {
+    if !member::has_joined(draft, replacement) {
+        return;
+    }
     let Ok(old) = draft.look(&own_node(draft), "whether the node is cordoned") else {
         return;
     };

@@ -211,6 +211,7 @@ impl<'a> Draft<'a> {
             TaskStep::Backoff => Some("the next attempt".to_owned()),
             TaskStep::Cordon => Some(format!("node {node} to be cordoned")),
             TaskStep::Drain => Some("pods to leave".to_owned()),
+            TaskStep::RemoveMember => Some(format!("member {node} to leave etcd")),
             TaskStep::Remove => Some(format!("machine {} to end", id(&self.status.old_machine))),
             TaskStep::Forget => Some(format!("Node {node} to go")),
             TaskStep::Lock
@@ -284,6 +285,9 @@ impl<'a> Draft<'a> {
         status.parked = None;
         status.stable_since = None;
         status.stability_note = None;
+        if let Some(etcd) = &mut status.etcd {
+            etcd.new = None;
+        }
     }
 
     /// The last attempt that is allowed.
@@ -387,6 +391,7 @@ fn deadline_of(deadlines: &StepDeadlines, step: TaskStep) -> Option<SignedDurati
         TaskStep::Cordon => Some(deadlines.cordon),
         TaskStep::Drain => Some(deadlines.drain),
         TaskStep::Recover => Some(deadlines.recover),
+        TaskStep::RemoveMember => Some(deadlines.remove_member),
         TaskStep::Undo => Some(deadlines.undo),
         TaskStep::Remove => Some(deadlines.remove),
         TaskStep::Forget => Some(deadlines.forget),

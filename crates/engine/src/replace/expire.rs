@@ -6,7 +6,7 @@ use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::Draft;
 use super::undo::gave_up;
-use super::{leave, order, park};
+use super::{leave, member, order, park};
 use crate::view::Observed;
 
 /// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
@@ -17,6 +17,15 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         .clone()
         .unwrap_or_else(|| "its turn".to_owned());
     match step {
+        TaskStep::Settle | TaskStep::Cordon | TaskStep::Recover | TaskStep::RemoveMember
+            if member::is_old_leaving(draft) =>
+        {
+            draft.mark_overdue(&waited_for);
+        }
+        TaskStep::RemoveMember => {
+            let message = format!("past the deadline, waiting for {waited_for}");
+            park::park(draft, member::NOT_WELL, message);
+        }
         TaskStep::Provision if has_no_room(draft) => {
             park::park(draft, park::NO_CAPACITY, waited_for);
         }

@@ -24,6 +24,7 @@ pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp)
         | TaskStep::Transfer
         | TaskStep::Settle
         | TaskStep::Recover
+        | TaskStep::RemoveMember
         | TaskStep::Undo
         | TaskStep::Backoff
         | TaskStep::Parked

@@ -10,7 +10,7 @@ use shipshape_api::{OnDeadline, PendingNodeGoal};
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node};
 use super::undo::gave_up;
-use super::{order, park};
+use super::{member, order, park};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
@@ -27,7 +27,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         Ok(None) => {
             now_drained(
                 draft,
-                TaskStep::Remove,
+                order::before_removal(draft),
                 "the old node has left by itself".to_owned(),
             );
         }
@@ -110,7 +110,7 @@ fn is_closed(draft: &mut Draft<'_>) -> bool {
         Err(Unclear) => false,
         Ok(None) => {
             let message = "the old node has left by itself".to_owned();
-            now_drained(draft, TaskStep::Remove, message);
+            now_drained(draft, order::before_removal(draft), message);
             false
         }
         Ok(Some(node)) if !node.unschedulable => {
@@ -153,15 +153,23 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
         Some(MachineState::Terminating) => return chase(draft),
         Some(_) => {}
     }
+    if is_clear(draft) && member::is_old_out(draft) {
+        ask_for_end(draft);
+    }
+}
+
+/// Whether nothing speaks against the old node's end, as just read: its replacement is ready, and it is
+/// closed and empty. If not, what follows is decided on.
+pub(super) fn is_clear(draft: &mut Draft<'_>) -> bool {
     if !is_replacement_ready(draft) {
-        return;
+        return false;
     }
     let Some(next) = drain_move(draft) else {
-        return;
+        return false;
     };
     match draft.look(&own_node(draft), "how the old node fares") {
-        Err(Unclear) => {}
-        Ok(_) if draft.status.forced == Some(true) => ask_for_end(draft),
+        Err(Unclear) => return false,
+        Ok(_) if draft.status.forced == Some(true) => return true,
         Ok(None) if next.remaining > 0 => {
             let reason = format!(
                 "{} pod(s) of the node that has left to be collected",
@@ -182,8 +190,9 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
             draft.claim(DRAINED, Truth::False, "PodsCameBack", message);
             draft.enter(TaskStep::Cordon);
         }
-        Ok(_) => ask_for_end(draft),
+        Ok(_) => return true,
     }
+    false
 }
 
 /// The drain is past its deadline: set aside, given up or forced, as the run says.
@@ -191,6 +200,9 @@ pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
     let message = format!("the drain is past its deadline, waiting for {waited_for}");
     let options = draft.snapshot.task.spec.drain.clone().unwrap_or_default();
     match options.on_deadline() {
+        OnDeadline::Park | OnDeadline::Fail if member::is_old_leaving(draft) => {
+            draft.mark_overdue(waited_for);
+        }
         OnDeadline::Park => park::park(draft, "DrainTimedOut", message),
         OnDeadline::Fail => {
             let record = gave_up(draft, "DrainTimedOut", &message);
@@ -203,7 +215,7 @@ pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
             draft.status.forced = Some(true);
             draft.notice(Notice::warning("DrainForced", message.clone()));
             draft.claim(DRAINED, Truth::False, "DrainForced", message);
-            draft.enter(TaskStep::Remove);
+            draft.enter(order::before_removal(draft));
         }
     }
 }

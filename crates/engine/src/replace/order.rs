@@ -6,6 +6,7 @@ use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::Draft;
+use super::member;
 use super::settle::gate;
 use crate::condition;
 
@@ -20,7 +21,8 @@ pub(super) fn is_old_gone(draft: &Draft<'_>) -> bool {
 }
 
 /// Whether a task at this step can still be put back as it was. From the removal on the old machine
-/// may already be ending, whatever the cloud shows.
+/// may already be ending, whatever the cloud shows; and a node whose member was told to leave etcd is no
+/// control plane any more.
 pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
     match step {
         TaskStep::Lock
@@ -31,8 +33,9 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
         | TaskStep::Cordon
         | TaskStep::Drain
         | TaskStep::Recover
+        | TaskStep::RemoveMember
         | TaskStep::Backoff
-        | TaskStep::Parked => !is_old_gone(draft),
+        | TaskStep::Parked => !is_old_gone(draft) && !member::is_old_leaving(draft),
         TaskStep::Remove
         | TaskStep::Forget
         | TaskStep::Undo
@@ -80,8 +83,16 @@ pub(super) fn before_drain(draft: &Draft<'_>) -> TaskStep {
 /// The step after the drain.
 pub(super) fn after_drain(draft: &Draft<'_>) -> TaskStep {
     match gate(draft) {
-        Ok(None) => TaskStep::Remove,
+        Ok(None) => before_removal(draft),
         Ok(Some(_)) | Err(_) => TaskStep::Recover,
+    }
+}
+
+/// The step that leads up to the old machine's end.
+pub(super) fn before_removal(draft: &Draft<'_>) -> TaskStep {
+    match draft.status.etcd {
+        Some(_) => TaskStep::RemoveMember,
+        None => TaskStep::Remove,
     }
 }
 

@@ -12,9 +12,9 @@ use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
 
 use super::draft::{Draft, Unclear};
 use super::facts::{node_target, operation, own_node, task_key};
-use super::order;
 use super::settle::gate;
 use super::undo::gave_up;
+use super::{member, order};
 use crate::admit::{self, Books, Waiting};
 use crate::decision::{Effect, Notice};
 use crate::drain;
@@ -111,6 +111,9 @@ fn is_way_free(draft: &Draft<'_>, record: &ParkRecord) -> bool {
         let rested = draft.now.duration_since(record.since.0);
         return rested >= draft.settings.retry_backoff_max;
     }
+    if record.reason == member::NOT_WELL && !member::is_way_free(draft) {
+        return false;
+    }
     let Some(pods) = draft.snapshot.pods.present() else {
         return false;
     };
@@ -189,6 +192,7 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         down: &[],
         begun_within_hour: 0,
         on_their_way: &BTreeMap::new(),
+        etcd: &draft.snapshot.etcd,
     };
     match admit::admit(&run, &owner, &[waiting], books, draft.now) {
         Ok(admission) if admission.grants.is_empty() => {

@@ -136,6 +136,7 @@ fn try_again(draft: &mut Draft<'_>) {
     draft.forget_attempt();
     draft.status.retried = retry_wish(draft);
     draft.status.undo = None;
+    draft.status.etcd = None;
     let attempt = draft.status.attempt.unwrap_or(1) + 1;
     draft.status.attempt = Some(attempt);
     draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.task.spec.max_attempts());

@@ -87,7 +87,7 @@ pub(super) fn settle(draft: &mut Draft<'_>) {
 
 /// Entered after the drain. Left when the important pods are at home elsewhere. Asks for nothing.
 pub(super) fn recover(draft: &mut Draft<'_>) {
-    wait_for_stability(draft, TaskStep::Remove);
+    wait_for_stability(draft, order::before_removal(draft));
 }
 
 fn wait_for_stability(draft: &mut Draft<'_>, next: TaskStep) {

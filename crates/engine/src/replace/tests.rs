@@ -2,6 +2,7 @@
 
 mod lease;
 mod machines;
+mod members;
 mod regressions;
 mod ways_out;
 

@@ -1,7 +1,7 @@
 //! The way back: an attempt that failed or was called off is taken back, then tried again or ended.
 //!
-//! Owns the order: lift our cordon, empty the new node if it ever was one, remove the new machine,
-//! remove its Node. Must not begin once the old machine may be ending; `order` knows. Everything here
+//! Owns the order: lift our cordon, empty the new node if it ever was one, take its member out of etcd,
+//! remove the new machine, remove its Node. Must not begin once the old machine may be ending; `order` knows. Everything here
 //! can be repeated.
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +11,7 @@ use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
 use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
-use super::order;
+use super::{member, order};
 use crate::decision::Effect;
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
@@ -105,7 +105,7 @@ fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
         | MachineState::Ready
         | MachineState::Stopped
         | MachineState::Failed => {
-            if is_emptied(draft) {
+            if is_emptied(draft) && member::is_new_out(draft) {
                 draft.effect(Effect::DeleteMachine(machine.id.clone()));
                 let reason = "the new machine to end".to_owned();
                 draft.wait(reason, Some(draft.settings.machine_poll));
@@ -174,8 +174,11 @@ fn machine_absent(draft: &mut Draft<'_>) {
     }
 }
 
-/// The new machine is gone; its Node goes with it.
+/// The new machine is gone; its member of etcd and its Node go with it.
 fn node_gone(draft: &mut Draft<'_>) {
+    if !member::is_new_out(draft) {
+        return;
+    }
     match draft.look(&draft.snapshot.new_node, "whether the new Node is left") {
         Err(Unclear) => {}
         Ok(Some(node)) if is_new_node(draft, &node) => {
@@ -232,8 +235,10 @@ pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
         .present()
         .is_some_and(|node| node.ready);
     let is_emptying = draft.status.new_node_name.is_some() || is_ready;
+    let is_useless = member::is_new_leaving(draft);
     if let Some(undo) = &mut draft.status.undo
         && is_emptying
+        && !is_useless
         && !undo.keeps_machine
     {
         undo.keeps_machine = true;

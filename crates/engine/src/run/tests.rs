@@ -87,6 +87,7 @@ fn snapshot() -> RunSnapshot {
         unmarked: Vec::new(),
         marked: Vec::new(),
         ledger: Observed::NotAsked,
+        etcd: Observed::NotAsked,
     }
 }
 
@@ -110,6 +111,14 @@ fn task_at(name: &str, step: TaskStep) -> NodePatchTask {
         ..shipshape_api::NodePatchTaskStatus::default()
     });
     task
+}
+
+fn down(name: &str) -> admit::Down {
+    admit::Down {
+        node: name.to_owned(),
+        zone: "z1".to_owned(),
+        role: Role::Worker,
+    }
 }
 
 fn target(name: &str) -> NodeTarget {
@@ -434,13 +443,13 @@ fn nodes_that_are_down_count_unless_they_are_the_ones_to_go() {
     let mut snapshot = RunSnapshot {
         waiting: vec![waiting("a", "z1")],
         ledger: ledger(&[slot("x", "z1")]),
-        down: vec![("dead".to_owned(), "z1".to_owned())],
+        down: vec![down("dead")],
         ..planned()
     };
     let decision = look(&snapshot);
     assert_eq!(decision.effects, []);
     assert!(decision.status.waiting_for.unwrap().contains("dead"));
-    snapshot.down = vec![("a".to_owned(), "z1".to_owned())];
+    snapshot.down = vec![down("a")];
     assert_eq!(created(&look(&snapshot)), ["a"]);
 }
 

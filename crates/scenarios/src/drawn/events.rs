@@ -9,9 +9,11 @@ use super::{Dice, manifest};
 /// The `events` of a scenario.
 pub(super) fn draw(dice: &mut Dice, world: &Value, spec: &Value) -> Vec<Value> {
     let nodes = world["nodes"].as_u64().unwrap_or(1);
+    // A control plane's machine that dies leaves a member that only people take out of etcd.
+    let first = world["controlPlanes"].as_u64().unwrap_or(0);
     let mut events = Vec::new();
     for _ in 0..dice.between(0, 3) {
-        events.extend(of_world(dice, nodes));
+        events.extend(of_world(dice, first, nodes));
     }
     match dice.between(0, 9) {
         0 => events.push(at(dice.between(1, 150), &patch(&json!({ "abort": true })))),
@@ -42,8 +44,8 @@ pub(super) fn draw(dice: &mut Dice, world: &Value, spec: &Value) -> Vec<Value> {
 }
 
 /// Something that befalls nodes, machines, the cloud or the operator's process.
-fn of_world(dice: &mut Dice, nodes: u64) -> Vec<Value> {
-    let node = json!({ "node": dice.between(0, nodes - 1) });
+fn of_world(dice: &mut Dice, first: u64, nodes: u64) -> Vec<Value> {
+    let node = json!({ "node": first + dice.between(0, nodes - 1) });
     let begin = dice.between(0, 150);
     let end = begin + dice.between(5, 200);
     match dice.between(0, 5) {
@@ -68,7 +70,7 @@ fn of_world(dice: &mut Dice, nodes: u64) -> Vec<Value> {
     }
 }
 
-fn at(seconds: u64, action: &Value) -> Value {
+pub(super) fn at(seconds: u64, action: &Value) -> Value {
     json!({ "at": format!("{seconds}s"), "do": action })
 }
 

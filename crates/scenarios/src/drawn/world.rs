@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::Dice;
+use super::events::at;
 
 /// The `world` of a scenario.
 pub(super) fn draw(dice: &mut Dice) -> Value {
@@ -141,6 +142,27 @@ pub(super) fn run_spec(dice: &mut Dice, world: &Value) -> Value {
     spec
 }
 
+/// Sometimes control planes too, which the run takes; what befalls their members of etcd.
+pub(super) fn control_planes(dice: &mut Dice, world: &mut Value, spec: &mut Value) -> Vec<Value> {
+    if !dice.happens(20) {
+        return Vec::new();
+    }
+    // With fewer than three members none may go before its replacement has come.
+    let fewest = if spec["replacement"] == "Surge" { 1 } else { 3 };
+    let count = dice.between(fewest, 3);
+    put(world, "controlPlanes", json!(count));
+    put(spec, "excludeControlPlane", json!(false));
+    let (begin, sick) = (dice.between(0, 200), dice.between(0, count - 1));
+    let end = begin + dice.between(5, 200);
+    if !dice.happens(50) {
+        return Vec::new();
+    }
+    vec![
+        at(begin, &json!({ "sickMembers": [sick] })),
+        at(end, &json!({ "sickMembers": [] })),
+    ]
+}
+
 /// Settings of the operator: short, so that deadlines are met in both senses.
 pub(super) fn settings(dice: &mut Dice) -> Value {
     json!({
@@ -151,6 +173,7 @@ pub(super) fn settings(dice: &mut Dice) -> Value {
             "settle": dice.time(60, 180),
             "drain": dice.time(40, 180),
             "recover": dice.time(60, 180),
+            "removeMember": "90s",
             "undo": dice.time(90, 240),
         },
         "machinePoll": dice.time(1, 5),

@@ -101,11 +101,11 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             | Action::StrayMachine { node }
             | Action::JoinOutdated { node }
             | Action::RemoveTask { node } => {
-                if *node >= scenario.world.nodes as usize {
-                    return Err(format!(
-                        "events[{index}] names node {node}; there are {} nodes, counted from 0",
-                        scenario.world.nodes
-                    ));
+                check_node(scenario, index, *node)?;
+            }
+            Action::SickMembers(nodes) => {
+                for node in nodes {
+                    check_node(scenario, index, *node)?;
                 }
             }
             Action::CrashOperator { down } => {
@@ -120,6 +120,16 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn check_node(scenario: &Scenario, index: usize, node: usize) -> Result<(), String> {
+    let nodes = scenario.world.nodes + scenario.world.control_planes;
+    if node < nodes as usize {
+        return Ok(());
+    }
+    Err(format!(
+        "events[{index}] names node {node}; there are {nodes} nodes, counted from 0"
+    ))
 }
 
 fn check_time(field: &str, time: SignedDuration) -> Result<(), String> {

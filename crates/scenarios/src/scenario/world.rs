@@ -5,8 +5,10 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shipshape_api::names;
 use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
 use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, stateful_set};
 
@@ -16,6 +18,9 @@ use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, statefu
 pub struct WorldSection {
     /// How many nodes.
     pub nodes: u32,
+    /// How many control planes besides, each with a member of etcd. They are the first in every list of
+    /// nodes.
+    pub control_planes: u32,
     /// The zones that they are dealt out over.
     pub zones: Vec<String>,
     /// The image that the nodes run.
@@ -52,6 +57,7 @@ impl Default for WorldSection {
     fn default() -> Self {
         Self {
             nodes: 6,
+            control_planes: 0,
             zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
             running_image: "image-1".to_owned(),
             image: "image-2".to_owned(),
@@ -133,7 +139,7 @@ impl WorldSection {
         group.max = self.group_max.unwrap_or(group.max);
         spec.cloud = CloudSpec {
             region: "north".to_owned(),
-            groups: vec![group],
+            groups: self.control_planes().into_iter().chain([group]).collect(),
             settings: CloudSettings {
                 boot: duration(self.boot),
                 terminate: duration(self.terminate),
@@ -149,6 +155,23 @@ impl WorldSection {
         spec.delays.detach = duration(self.detach);
         let workloads = self.workloads.iter().flat_map(Workload::objects);
         spec.with(workloads).with(self.objects.iter().cloned())
+    }
+}
+
+impl WorldSection {
+    /// The group of the control planes, which take no ordinary pods.
+    fn control_planes(&self) -> Option<GroupSpec> {
+        let mut group = GroupSpec::new("control-planes", &self.image, self.control_planes);
+        group.running_image = Some(self.running_image.clone());
+        group.zones.clone_from(&self.zones);
+        let key = names::LABEL_CONTROL_PLANE;
+        group.labels.insert(key.to_owned(), String::new());
+        group.taints.push(Taint {
+            key: key.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        });
+        (self.control_planes > 0).then_some(group)
     }
 }
 

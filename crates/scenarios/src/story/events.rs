@@ -56,6 +56,13 @@ pub(super) async fn play(
                     .cloud
                     .adjust(|settings| settings.broken_images = images);
             }
+            Action::SickMembers(nodes) => {
+                let nodes = nodes.iter().filter_map(|node| first_nodes.get(*node));
+                let names = nodes.map(|node| node.name_any()).collect();
+                if let Some(etcd) = &stage.etcd {
+                    etcd.set_sick(&names);
+                }
+            }
             Action::Create(manifest) => create(&stage.client("story"), manifest)
                 .await
                 .map_err(placed)?,

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shipshape_api::names;
 use shipshape_cluster::{Clock, Shutdown, leader};
-use shipshape_controllers::{Operator, Places, Providers, Vitals};
+use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
 use shipshape_engine::settings::Settings;
-use shipshape_simulator::faults::FaultyCloud;
+use shipshape_simulator::faults::{FaultyCloud, FaultyEtcd};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{StoryError, Troubles};
@@ -135,10 +135,21 @@ impl Making {
             clock: self.clock(start),
             settings: Arc::clone(&self.settings),
             providers,
+            etcd: self.etcd(),
             election: (!self.always_leads).then(|| self.election(&identity)),
             places: Places::new(identity),
             vitals: Vitals::default(),
         }
+    }
+
+    /// Members are found by their pods, as in a cluster of kubeadm.
+    fn etcd(&self) -> Option<EtcdAccess> {
+        let model = self.stage.etcd.as_ref()?;
+        let handle = Arc::new(model.handle(OPERATOR));
+        Some(EtcdAccess {
+            client: Arc::new(FaultyEtcd::new(handle, &self.troubles.faults)),
+            endpoints: Vec::new(),
+        })
     }
 
     /// The clock of the process with this number; the first one's is right.

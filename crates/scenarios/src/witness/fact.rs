@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_engine::view::{NodeView, PodView};
+use shipshape_simulator::etcd::EtcdEvent;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ pub enum Fact {
     Request(Request),
     /// The operator asked the cloud for something, and it took place.
     Call(Call),
+    /// Something happened to a member of etcd.
+    Etcd(EtcdEvent),
 }
 
 /// A request of the operator.

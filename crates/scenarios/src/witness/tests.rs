@@ -1,5 +1,6 @@
 //! Each check is broken once, and not broken by what is right.
 
+mod etcd;
 mod holds;
 mod plan;
 mod work;

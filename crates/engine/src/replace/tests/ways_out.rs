@@ -476,6 +476,7 @@ fn terminate_first_empties_and_removes_the_old_machine_before_the_new_one_is_ask
             | TaskStep::Settle
             | TaskStep::Drain
             | TaskStep::Recover
+            | TaskStep::RemoveMember
             | TaskStep::Undo
             | TaskStep::Backoff
             | TaskStep::Parked
