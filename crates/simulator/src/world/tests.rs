@@ -124,7 +124,7 @@ async fn a_name_that_is_taken_is_drawn_anew() {
     let names: Vec<String> = pods_of(&drawn, "web")
         .await
         .iter()
-        .map(|pod| pod.name_any())
+        .map(kube::ResourceExt::name_any)
         .collect();
     assert_eq!(names.len(), 3);
     // The same seed in a world where somebody else has these names.
