@@ -38,7 +38,7 @@ pub use autoscaling_strategy::{
 pub use definitions::crds;
 pub use direct_update::{DirectUpdate, DirectUpdateSpec, DirectUpdateStatus};
 pub use drain::{DrainOptions, OnDeadline, PodRule};
-pub use node_patch_run::{NodePatchRun, NodePatchRunSpec, NodePatchRunStatus};
+pub use node_patch_run::{NodePatchRun, NodePatchRunSpec, NodePatchRunStatus, RunState};
 pub use node_patch_task::{
     NodePatchTask, NodePatchTaskSpec, NodePatchTaskStatus, TaskAction, TaskPhase, TaskStep,
     phase_of,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use preflight::{FindingRecord, PreflightRecord};
 pub use status::{
     AutoscalerRecord, AutoscalerTarget, CANDIDATES_MAX, Candidate, NodePatchRunStatus, Partition,
-    RunPlan, UID_DIGITS, Wave,
+    RunPlan, RunState, UID_DIGITS, Wave,
 };
 
 use crate::drain::DrainOptions;
@@ -36,10 +36,10 @@ use crate::selectors::PodSelector;
     derive = "PartialEq",
     derive = "Default",
     doc = "Cycles a selection of nodes once: each is replaced by a fresh machine of its group.",
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Done", type_ = "integer", json_path = ".status.completed"),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.failed"),
     printcolumn(name = "Total", type_ = "integer", json_path = ".status.total"),
-    printcolumn(name = "Paused", type_ = "boolean", json_path = ".status.paused"),
     printcolumn(
         name = "Waiting for",
         type_ = "string",
@@ -65,9 +65,12 @@ pub struct NodePatchRunSpec {
     #[schemars(extend("default" = false))]
     pub paused: Option<bool>,
     /// Ends the run for good: nodes under way are put back as they were, unless their old machine is
-    /// already on its way out; those are finished.
+    /// already on its way out; those are finished. It cannot be taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("default" = false))]
+    #[schemars(extend("default" = false), transform = schema::rule(
+        "self || !oldSelf",
+        "abort cannot be taken back; create a new run"
+    ))]
     pub abort: Option<bool>,
     /// When failures pause the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -72,6 +72,13 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
         .any(|one| one.type_ == kind && one.status == "True")
 }
 
+/// Whether the condition of this type is `False`; an absent one is not.
+pub fn is_false(conditions: &[Condition], kind: &str) -> bool {
+    conditions
+        .iter()
+        .any(|one| one.type_ == kind && one.status == "False")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

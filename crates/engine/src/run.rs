@@ -9,6 +9,7 @@ mod autoscaler;
 mod brake;
 mod ending;
 mod late;
+mod state;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::{Canary, NodePatchRunStatus, Wave};
-use shipshape_api::{NodePatchRunSpec, NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRunSpec, NodePatchTask, RunState, TaskStep};
 
 use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
@@ -31,6 +32,7 @@ use crate::snapshot::RunSnapshot;
 use crate::span;
 use crate::view::{NodeView, Observed, is_kept};
 use ending::Ending;
+pub use state::state;
 
 /// Decides what one look at a run leads to.
 pub fn decide(
@@ -47,6 +49,7 @@ pub fn decide(
         decision: Decision::rest(status),
     };
     draft.decide();
+    draft.note_state();
     draft.decision
 }
 
@@ -98,6 +101,37 @@ impl Draft<'_> {
         } else if self.is_autoscaler_held() {
             self.proceed();
         }
+    }
+
+    /// Says in one word how the run stands, since when, and tells people when it begins to stand
+    /// otherwise. A pause is told where its reason is known, an ending by what was put back.
+    fn note_state(&mut self) {
+        let before = self.snapshot.run.status.as_ref();
+        let before = before.and_then(|status| status.state);
+        let now = state::with(&self.snapshot.run, &self.decision.status);
+        if before == Some(now) {
+            return;
+        }
+        match (before, now) {
+            (Some(RunState::Paused), RunState::Active) => {
+                let message = "further nodes may begin".to_owned();
+                let notice = Notice::normal("Resumed", message);
+                self.decision.notices.push(notice);
+            }
+            (_, RunState::Ending) => {
+                let cause = if self.snapshot.run.metadata.deletion_timestamp.is_some() {
+                    "the run is being deleted"
+                } else {
+                    "the run is called off"
+                };
+                let message = format!("{cause}: what it has changed is put back");
+                let notice = Notice::normal("Ending", message);
+                self.decision.notices.push(notice);
+            }
+            _ => {}
+        }
+        self.decision.status.state = Some(now);
+        self.decision.status.state_since = Some(Time(self.now));
     }
 
     /// Whether the run stays until what it changed is put back; asks for that if not.
@@ -209,6 +243,12 @@ impl Draft<'_> {
     fn proceed(&mut self) {
         if !self.snapshot.waiting.is_empty() {
             return self.admit();
+        }
+        match brake::brake(self.snapshot) {
+            // Nobody waits to begin; still the wish is heard, and seen to be.
+            Some(why) if !why.is_failure => self.pause(why),
+            Some(_) => {}
+            None => self.resume(),
         }
         self.free_slots();
         let working: Vec<String> = self
@@ -410,11 +450,14 @@ impl Draft<'_> {
     }
 
     fn pause(&mut self, why: brake::Pause) {
-        let is_news = self.decision.status.pause_reason.as_ref() != Some(&why.reason);
-        if is_news && why.is_failure {
-            self.decision
-                .notices
-                .push(Notice::warning("Paused", why.reason.clone()));
+        let before = self.snapshot.run.status.as_ref();
+        let before = before.and_then(|status| status.pause_reason.as_ref());
+        if before != Some(&why.reason) {
+            self.decision.notices.push(Notice {
+                warning: why.is_failure,
+                reason: "Paused",
+                message: why.reason.clone(),
+            });
         }
         self.decision.status.paused = Some(true);
         self.decision.status.pause_reason = Some(why.reason);

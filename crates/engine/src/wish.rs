@@ -46,6 +46,9 @@ pub fn of_run(run: &NodePatchRun, wish: RunWish) -> Result<Granted, Refused> {
     let status = run.status.clone().unwrap_or_default();
     let is_aborted = run.spec.abort() || condition::is_true(&status.conditions, ABORTED);
     let refuse = |why: &str| Err(Refused(format!("run {name} {why}")));
+    if run.metadata.deletion_timestamp.is_some() {
+        return refuse("is being deleted and ends; create a new run to go on");
+    }
     match wish {
         RunWish::Abort if is_aborted => Ok(unchanged(
             format!("run {name} is called off already"),
@@ -209,13 +212,13 @@ pub fn run_name(run: &NodePatchRun) -> String {
 }
 
 /// How the command line is told of the run.
-fn handle(run: &NodePatchRun) -> String {
+pub(crate) fn handle(run: &NodePatchRun) -> String {
     let meta = &run.metadata;
-    format!(
-        "npr/{} -n {}",
-        meta.name.as_deref().unwrap_or_default(),
-        meta.namespace.as_deref().unwrap_or_default()
-    )
+    let name = meta.name.as_deref().unwrap_or_default();
+    match &meta.namespace {
+        Some(namespace) => format!("npr/{name} -n {namespace}"),
+        None => format!("npr/{name}"),
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,12 @@ pub struct NodePatchRunStatus {
     /// The generation of the spec that this status was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// How the run stands, in one word that follows from the spec and the rest of the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RunState>,
+    /// Since when it stands so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_since: Option<Time>,
     /// What holds for the run, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -89,6 +95,24 @@ pub struct NodePatchRunStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::SENTENCE))]
     pub last_error: Option<String>,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RunState {
+    /// It goes through its plan.
+    #[default]
+    Active,
+    /// No further node begins, by somebody's wish or after failures; those under way go on.
+    Paused,
+    /// It is called off or deleted, and puts back what it has changed.
+    Ending,
+    /// Every node of the plan has had its turn.
+    Completed,
+    /// It was called off, and everything is put back.
+    Aborted,
+    /// It asks for something that the controller cannot do; condition Accepted says what.
+    Refused,
 }
 
 /// A plan is shared by all copies of a run, because it is long and never changes.

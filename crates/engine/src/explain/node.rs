@@ -1,12 +1,13 @@
 //! Why a node is as it is: its task, its place in a plan, or nothing at all.
 
 use shipshape_api::node_patch_run::RunPlan;
-use shipshape_api::{NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchTask, RunState, TaskStep};
 
 use super::{Explanation, Scene, name_of, step_of, task};
 use crate::plan::is_meant;
-use crate::run::is_over;
+use crate::run::{is_over, state};
 use crate::view::NodeView;
+use crate::wish::handle;
 
 /// The task that says most about a node: one under way before one that has ended, the latest first.
 pub fn task_of_node<'a>(tasks: &'a [NodePatchTask], name: &str) -> Option<&'a NodePatchTask> {
@@ -50,6 +51,13 @@ fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
         "no run touches this node".clone_into(&mut told.state);
         return told;
     };
+    if state(run) == RunState::Ending {
+        told.state = format!(
+            "stays as it is: run {} ends before its turn",
+            name_of(&run.metadata)
+        );
+        return told;
+    }
     let now = status.current_iteration.unwrap_or(0) + 1;
     told.state = format!(
         "waits for its turn in run {}: number {} of {} in wave {} of {}",
@@ -67,10 +75,11 @@ fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
             .clone()
             .unwrap_or_else(|| "a slot".to_owned())
     });
-    if status.paused == Some(true) {
-        let name = run.metadata.name.as_deref().unwrap_or_default();
+    if state(run) == RunState::Paused {
+        told.since = status.state_since.as_ref().map(|at| at.0);
         told.help(format!(
-            "its run is paused; go on with: shipshape resume npr/{name}"
+            "its run is paused; go on with: shipshape resume {}",
+            handle(run)
         ));
     }
     told

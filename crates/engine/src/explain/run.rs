@@ -3,11 +3,12 @@
 use shipshape_api::conditions::{ACCEPTED, HELD};
 use shipshape_api::node_patch_run::{NodePatchRunStatus, Wave};
 use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
-use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
 use super::{Blocker, Explanation, Scene, name_of, step_of};
 use crate::plan;
 use crate::run::is_over;
+use crate::wish::handle;
 
 /// Whether the canaries are the wave in work.
 fn is_soaking(status: &NodePatchRunStatus) -> bool {
@@ -20,9 +21,10 @@ fn is_soaking(status: &NodePatchRunStatus) -> bool {
 pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
     let mut told = Explanation::about(format!("run {}", name_of(&run.metadata)));
     let status = run.status.clone().unwrap_or_default();
-    let name = run.metadata.name.as_deref().unwrap_or_default();
     told.state = state(run, &status);
-    told.since = run.metadata.creation_timestamp.as_ref().map(|at| at.0);
+    let since = status.state_since.as_ref();
+    let since = since.or(run.metadata.creation_timestamp.as_ref());
+    told.since = since.map(|at| at.0);
     let is_open = !is_over(&status);
     if is_open {
         told.waits_for = Some(
@@ -37,12 +39,14 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
             .until
             .map(|_| "the nodes after the canaries begin".to_owned());
     }
-    if is_open && run.spec.paused() {
-        told.help(format!("lift the pause: shipshape resume npr/{name}"));
-    } else if is_open && status.paused == Some(true) {
+    let is_paused = crate::run::state(run) == RunState::Paused;
+    if is_paused && run.spec.paused() {
+        told.help(format!("lift the pause: shipshape resume {}", handle(run)));
+    } else if is_paused {
         told.help(format!(
-            "see to the failed nodes, then: shipshape resume npr/{name}, or try one again: shipshape \
-             retry node/NAME"
+            "see to the failed nodes, then: shipshape resume {}, or try one again: shipshape retry \
+             node/NAME",
+            handle(run)
         ));
     }
     let tasks: Vec<&NodePatchTask> = tasks_of(run, scene).collect();
@@ -105,12 +109,12 @@ fn state(run: &NodePatchRun, status: &NodePatchRunStatus) -> String {
     let waves = status.plan.as_ref().map_or(0, |plan| plan.partitions.len());
     let wave = status.current_iteration.unwrap_or(0) + 1;
     let wave = wave.min(i32::try_from(waves).unwrap_or(i32::MAX));
-    let how = if run.spec.abort() {
-        "being called off"
+    let how = if crate::run::state(run) == RunState::Ending {
+        return ending(run, status);
     } else if let Some(why) = status
         .pause_reason
         .as_ref()
-        .filter(|_| status.paused == Some(true))
+        .filter(|_| crate::run::state(run) == RunState::Paused)
     {
         return format!("paused ({why}); {done} of {total} nodes replaced, {in_work} in work");
     } else if status.plan.is_none() {
@@ -123,6 +127,24 @@ fn state(run: &NodePatchRun, status: &NodePatchRunStatus) -> String {
          of {waves}",
         status.parked.unwrap_or(0),
         status.failed.unwrap_or(0)
+    )
+}
+
+/// A run that ends is asked what is left to put back, not how far it came.
+fn ending(run: &NodePatchRun, status: &NodePatchRunStatus) -> String {
+    let cause = if run.metadata.deletion_timestamp.is_some() {
+        "being deleted"
+    } else {
+        "being called off"
+    };
+    let done = status.completed.unwrap_or(0);
+    let total = status.total.unwrap_or(0);
+    let open = status.in_flight_important.unwrap_or(0)
+        + status.in_flight_non_important.unwrap_or(0)
+        + status.parked.unwrap_or(0);
+    format!(
+        "{cause}: {open} node(s) left to be put back or finished; {done} of {total} were replaced, no \
+         further one begins"
     )
 }
 

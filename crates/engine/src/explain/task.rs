@@ -11,6 +11,7 @@ use super::{Blocker, Explanation, Scene, name_of, step_of};
 use crate::condition;
 use crate::drain::{self, Block};
 use crate::view::BudgetView;
+use crate::wish::handle;
 
 /// Unready pods of a budget that are named.
 const NAMED_MAX: usize = 3;
@@ -194,9 +195,9 @@ fn help_with_run(told: &mut Explanation, task: &NodePatchTask, scene: &Scene<'_>
         .iter()
         .find(|run| run.metadata.uid.as_deref() == uid);
     if let Some(run) = run.filter(|run| run.spec.paused() && step == TaskStep::Parked) {
-        let name = run.metadata.name.as_deref().unwrap_or_default();
         told.help(format!(
-            "its run is paused; go on with: shipshape resume npr/{name}"
+            "its run is paused; go on with: shipshape resume {}",
+            handle(run)
         ));
     }
 }

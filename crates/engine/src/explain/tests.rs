@@ -187,6 +187,45 @@ fn a_paused_run_says_why_and_how_to_go_on() {
 }
 
 #[test]
+fn a_run_that_ends_keeps_nobody_waiting_for_a_turn() {
+    let mut ending = run_with_plan();
+    ending.spec.abort = Some(true);
+    let runs = [ending.clone()];
+    let nodes = [node_named("n2")];
+    let scene = Scene {
+        runs: &runs,
+        nodes: &nodes,
+        ..EMPTY
+    };
+    let told = node("n2", &scene).unwrap();
+    assert!(
+        told.state.contains("january ends before its turn"),
+        "{told:?}"
+    );
+    assert_eq!(told.waits_for, None);
+    let told = run(&ending, &scene);
+    assert!(told.state.starts_with("being called off"), "{told:?}");
+    assert_eq!(told.helps, Vec::<String>::new());
+}
+
+#[test]
+fn a_pause_is_told_with_its_own_time_and_not_that_of_the_run() {
+    let mut paused = run_with_plan();
+    paused.metadata.creation_timestamp = Some(Time(second(10)));
+    paused.spec.paused = Some(true);
+    paused.status.as_mut().unwrap().state_since = Some(Time(second(500)));
+    assert_eq!(run(&paused, &EMPTY).since, Some(second(500)));
+    let runs = [paused];
+    let nodes = [node_named("n2")];
+    let scene = Scene {
+        runs: &runs,
+        nodes: &nodes,
+        ..EMPTY
+    };
+    assert_eq!(node("n2", &scene).unwrap().since, Some(second(500)));
+}
+
+#[test]
 fn every_word_of_a_block_is_found_again() {
     let blocks = [
         Block::Budget("b".to_owned()),

@@ -40,6 +40,7 @@ pub(super) fn of(run: &NodePatchRun) -> Option<Ending> {
 impl Draft<'_> {
     /// Puts back what the run has changed, then says how it ended.
     pub(super) fn wind_down(&mut self, ending: Ending) {
+        self.resume();
         let open: Vec<String> = self
             .snapshot
             .open

@@ -3,6 +3,7 @@
 mod autoscaler;
 mod late;
 mod slots;
+mod state;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use shipshape_api::node_patch_run::NodePatchRunSpec;

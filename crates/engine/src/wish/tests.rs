@@ -109,3 +109,13 @@ fn a_try_in_a_paused_run_says_that_it_waits() {
     run.spec.abort = Some(true);
     assert!(retry(&task(TaskStep::Parked), Some(&run), Timestamp::UNIX_EPOCH).is_err());
 }
+
+#[test]
+fn a_run_that_is_being_deleted_grants_no_wish() {
+    let mut run = run();
+    run.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    for wish in [RunWish::Pause, RunWish::Resume, RunWish::Abort] {
+        let refused = of_run(&run, wish).unwrap_err().to_string();
+        assert!(refused.contains("is being deleted"), "{refused}");
+    }
+}

@@ -5,10 +5,9 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::Serialize;
-use shipshape_api::conditions::{ABORTED, ACCEPTED, HELD};
-use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
-use shipshape_engine::condition;
-use shipshape_engine::run::is_over;
+use shipshape_api::conditions::HELD;
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, RunState, TaskStep};
+use shipshape_engine::run::state;
 use shipshape_engine::view::Observed;
 
 use crate::drawing::{Cell, bar, colour, paint, relative, short, table};
@@ -38,8 +37,7 @@ pub(super) struct Overview {
 pub(super) struct RunLine {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// `Active`, `Paused`, `Ending`, `Completed`, `Aborted` or `Refused`.
-    pub(super) state: &'static str,
+    pub(super) state: RunState,
     pub(super) total: i32,
     pub(super) done: i32,
     pub(super) in_work: i32,
@@ -99,7 +97,10 @@ pub(super) fn overview(
 }
 
 fn is_open(line: &RunLine) -> bool {
-    matches!(line.state, "Active" | "Paused" | "Ending")
+    matches!(
+        line.state,
+        RunState::Active | RunState::Paused | RunState::Ending
+    )
 }
 
 /// Why nobody may be at work.
@@ -165,7 +166,7 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
     };
     if is_open(&line) {
         line.seconds_left = seconds_left(&line, now);
-    } else if state != "Refused" {
+    } else if state != RunState::Refused {
         line.waits_for = None;
         line.preflight = None;
     }
@@ -175,33 +176,11 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
 /// How long the rest takes if it goes on like this.
 fn seconds_left(line: &RunLine, now: Timestamp) -> Option<i64> {
     let rest = line.total - line.done - line.failed - line.parked;
-    if line.state != "Active" || line.done == 0 || rest <= 0 {
+    if line.state != RunState::Active || line.done == 0 || rest <= 0 {
         return None;
     }
     let spent = now.duration_since(line.began?).as_secs();
     Some(spent * i64::from(rest) / i64::from(line.done))
-}
-
-fn state(run: &NodePatchRun) -> &'static str {
-    // One that no controller has looked at yet may be paused or called off all the same.
-    let status = &run.status.clone().unwrap_or_default();
-    let is_refused = status
-        .conditions
-        .iter()
-        .any(|one| one.type_ == ACCEPTED && one.status == "False");
-    if condition::is_true(&status.conditions, ABORTED) {
-        "Aborted"
-    } else if is_over(status) {
-        "Completed"
-    } else if is_refused {
-        "Refused"
-    } else if run.spec.abort() || run.metadata.deletion_timestamp.is_some() {
-        "Ending"
-    } else if status.paused == Some(true) || run.spec.paused() {
-        "Paused"
-    } else {
-        "Active"
-    }
 }
 
 fn step_of(task: &NodePatchTask) -> TaskStep {
@@ -270,12 +249,16 @@ fn of_run(run: &RunLine, now: Timestamp, is_coloured: bool) -> Vec<String> {
         lines.push(format!("  {}", counts(run)));
     }
     if let Some(waits) = &run.waits_for {
-        let word = if run.state == "Paused" {
+        let word = if run.state == RunState::Paused {
             "paused: "
         } else {
             "waits for "
         };
-        let colour = if run.state == "Paused" { YELLOW } else { "" };
+        let colour = if run.state == RunState::Paused {
+            YELLOW
+        } else {
+            ""
+        };
         lines.push(paint(&format!("  {word}{waits}"), colour, is_coloured));
     }
     if let Some(found) = &run.preflight {
@@ -294,12 +277,11 @@ fn of_run(run: &RunLine, now: Timestamp, is_coloured: bool) -> Vec<String> {
 }
 
 fn state_words(run: &RunLine) -> String {
-    let state = run.state.to_lowercase();
-    match run.state {
-        "Active" | "Paused" if run.waves > 0 => {
-            format!("{state}, wave {} of {}", run.wave, run.waves)
-        }
-        _ => state,
+    let state = format!("{:?}", run.state).to_lowercase();
+    if matches!(run.state, RunState::Active | RunState::Paused) && run.waves > 0 {
+        format!("{state}, wave {} of {}", run.wave, run.waves)
+    } else {
+        state
     }
 }
 

@@ -116,9 +116,9 @@ fn a_run_that_nobody_has_looked_at_shows_what_its_spec_says() {
         let runs = [run.clone()];
         overview(&runs, &[], &Observed::NotAsked, at(0)).runs[0].state
     };
-    assert_eq!(told(&new), "Paused");
+    assert_eq!(told(&new), RunState::Paused);
     new.spec.abort = Some(true);
-    assert_eq!(told(&new), "Ending");
+    assert_eq!(told(&new), RunState::Ending);
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! The one word for how a run stands, since when, and what people are told when it changes.
+
+use shipshape_api::RunState;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn reasons(decision: &Decision<NodePatchRunStatus>) -> Vec<&'static str> {
+    decision.notices.iter().map(|one| one.reason).collect()
+}
+
+/// Looks, and keeps what was decided as the status.
+fn step(snapshot: &mut RunSnapshot, second: i64) -> Decision<NodePatchRunStatus> {
+    let decision = decide(snapshot, &Settings::default(), at(second));
+    snapshot.run.status = Some(decision.status.clone());
+    decision
+}
+
+fn under_way() -> RunSnapshot {
+    let mut snapshot = planned();
+    snapshot.ledger = ledger(&[]);
+    snapshot.open = vec![task_at("a", TaskStep::Drain).into()];
+    step(&mut snapshot, 10);
+    snapshot
+}
+
+#[test]
+fn a_pause_is_seen_at_once_even_when_no_node_waits_and_its_time_stays() {
+    let mut snapshot = under_way();
+    snapshot.run.spec.paused = Some(true);
+    let decision = step(&mut snapshot, 20);
+    assert_eq!(decision.status.state, Some(RunState::Paused));
+    assert_eq!(decision.status.state_since, Some(Time(at(20))));
+    assert_eq!(decision.status.paused, Some(true));
+    assert_eq!(reasons(&decision), ["Paused"]);
+    assert!(!decision.notices[0].warning);
+    let waits = decision.status.waiting_for.unwrap();
+    assert!(waits.contains("tasks in flight"), "{waits}");
+    let decision = step(&mut snapshot, 30);
+    assert_eq!(decision.status.state_since, Some(Time(at(20))));
+    assert_eq!(reasons(&decision), Vec::<&str>::new());
+}
+
+#[test]
+fn a_lifted_pause_is_told_once_even_when_no_node_waits() {
+    let mut snapshot = under_way();
+    snapshot.run.spec.paused = Some(true);
+    step(&mut snapshot, 20);
+    snapshot.run.spec.paused = Some(false);
+    let decision = step(&mut snapshot, 30);
+    assert_eq!(decision.status.state, Some(RunState::Active));
+    assert_eq!(decision.status.paused, None);
+    assert_eq!(reasons(&decision), ["Resumed"]);
+    assert_eq!(reasons(&step(&mut snapshot, 40)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_run_that_is_called_off_says_so_at_once_and_is_paused_no_more() {
+    let mut snapshot = under_way();
+    snapshot.run.spec.paused = Some(true);
+    step(&mut snapshot, 20);
+    snapshot.run.spec.abort = Some(true);
+    let decision = step(&mut snapshot, 30);
+    assert_eq!(decision.status.state, Some(RunState::Ending));
+    assert_eq!(decision.status.paused, None);
+    assert_eq!(reasons(&decision), ["Ending"]);
+    assert!(decision.notices[0].message.contains("called off"));
+    snapshot.open.clear();
+    snapshot.others = 1;
+    let decision = step(&mut snapshot, 40);
+    assert_eq!(decision.status.state, Some(RunState::Aborted));
+    assert_eq!(reasons(&decision), ["Aborted"]);
+    let rest = step(&mut snapshot, 50);
+    assert_eq!(rest.status.state_since, Some(Time(at(40))));
+}
+
+#[test]
+fn a_run_that_no_controller_has_seen_stands_as_its_spec_says() {
+    let mut run = snapshot().run;
+    assert_eq!(state(&run), RunState::Active);
+    run.spec.paused = Some(true);
+    assert_eq!(state(&run), RunState::Paused);
+    run.spec.abort = Some(true);
+    assert_eq!(state(&run), RunState::Ending);
+}
+
+#[test]
+fn a_run_that_asks_for_an_unknown_cloud_is_refused() {
+    let mut snapshot = snapshot();
+    snapshot.run.spec.provider.r#type = "vmware".to_owned();
+    let decision = step(&mut snapshot, 10);
+    assert_eq!(decision.status.state, Some(RunState::Refused));
+}
