@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use crate::error::PassError;
 use crate::etcd::EtcdAccess;
 use crate::evictions::Evictions;
+use crate::metered::Metered;
 use crate::operator::{Places, Providers};
 use crate::run::groups::Memberships;
 use crate::run::line::Lines;
@@ -282,7 +283,12 @@ impl Context {
     ) -> Result<Arc<dyn Provider>, PassError> {
         let kind = block.map(|block| block.r#type.as_str()).unwrap_or_default();
         match (self.providers.get(kind), block) {
-            (Some(source), Some(block)) => Ok(source.provider(block).await?),
+            (Some(source), Some(block)) => Ok(Arc::new(Metered {
+                cloud: source.provider(block).await?,
+                kind: kind.to_owned(),
+                vitals: self.vitals.clone(),
+                clock: self.clock,
+            })),
             _ => Err(PassError::NoProvider(kind.to_owned())),
         }
     }

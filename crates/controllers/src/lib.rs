@@ -9,6 +9,7 @@ mod drain;
 mod error;
 mod etcd;
 mod evictions;
+mod metered;
 mod operator;
 mod pending;
 mod perform;

@@ -127,6 +127,18 @@ impl Vitals {
         }
     }
 
+    /// A call of a cloud, what came of it in one word, and how long it took.
+    pub(crate) fn saw_provider_call(
+        &self,
+        provider: &str,
+        call: &'static str,
+        outcome: &'static str,
+        seconds: f64,
+    ) {
+        self.families()
+            .provider_call(provider, call, outcome, seconds);
+    }
+
     /// An answer to an eviction, in one word.
     pub(crate) fn saw_eviction(&self, outcome: &'static str) {
         self.families().eviction(outcome);

@@ -12,11 +12,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use shipshape_api::conditions::{ABORTED, ACCEPTED, HELD, OVERDUE};
-use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
+use shipshape_api::conditions::{HELD, OVERDUE};
+use shipshape_api::{
+    NodePatchRun, NodePatchTask, PendingNode, PendingNodeGoal, RunState, TaskStep,
+};
 use shipshape_engine::condition;
 use shipshape_engine::ledger::Usage;
-use shipshape_engine::run::is_over;
+use shipshape_engine::run::state;
 
 use super::progress::Mark;
 
@@ -25,8 +27,18 @@ const STEP_SECONDS: [f64; 13] = [
     1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0,
 ];
 
+/// A call of a cloud takes from a few milliseconds to its time limit.
+const CALL_SECONDS: [f64; 11] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
 /// What a run can be at.
-const RUN_STATES: [&str; 5] = ["active", "paused", "completed", "aborted", "refused"];
+const RUN_STATES: [(RunState, &str); 6] = [
+    (RunState::Active, "active"),
+    (RunState::Paused, "paused"),
+    (RunState::Ending, "ending"),
+    (RunState::Completed, "completed"),
+    (RunState::Aborted, "aborted"),
+    (RunState::Refused, "refused"),
+];
 
 /// What can come of an eviction.
 pub(super) const EVICTIONS: [&str; 5] = ["accepted", "blocked", "refused", "gone", "error"];
@@ -47,6 +59,8 @@ pub(super) struct Families {
     queue_depth: Family<Labels<1>, Gauge>,
     passes: Family<Labels<2>, Counter>,
     requests: Family<Labels<3>, Counter>,
+    provider_calls: Family<Labels<3>, Counter>,
+    provider_seconds: Family<Labels<2>, Histogram>,
     runs: Family<Labels<1>, Gauge>,
     tasks: Family<Labels<1>, Gauge>,
     pending_nodes: Family<Labels<1>, Gauge>,
@@ -71,6 +85,8 @@ impl Families {
             queue_depth: Family::default(),
             passes: Family::default(),
             requests: Family::default(),
+            provider_calls: Family::default(),
+            provider_seconds: Family::new_with_constructor(|| Histogram::new(CALL_SECONDS)),
             runs: Family::default(),
             tasks: Family::default(),
             pending_nodes: Family::default(),
@@ -134,6 +150,11 @@ impl Families {
         registry.register("passes", help, self.passes.clone());
         let help = "Requests to the API server; code 0 means that no answer came";
         registry.register("api_requests", help, self.requests.clone());
+        let help = "Calls of clouds by what came of them";
+        registry.register("provider_requests", help, self.provider_calls.clone());
+        let help = "How long calls of clouds took, their retries included";
+        let family = self.provider_seconds.clone();
+        registry.register("provider_request_duration_seconds", help, family);
     }
 
     pub(super) fn leads(&self, leads: bool) {
@@ -148,6 +169,23 @@ impl Families {
             ("code", code.into()),
         ];
         self.requests.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn provider_call(
+        &self,
+        provider: &str,
+        call: &'static str,
+        outcome: &'static str,
+        seconds: f64,
+    ) {
+        let provider = || ("provider", Cow::from(provider.to_owned()));
+        let call = || ("call", Cow::from(call));
+        let labels = [provider(), call(), ("outcome", outcome.into())];
+        self.provider_calls.get_or_create(&labels).inc();
+        let labels = [provider(), call()];
+        self.provider_seconds
+            .get_or_create(&labels)
+            .observe(seconds);
     }
 
     pub(super) fn eviction(&self, outcome: &'static str) {
@@ -198,11 +236,11 @@ impl Families {
     /// Counts runs by state, and what the active ones allow.
     pub(super) fn runs(&self, runs: &[Arc<NodePatchRun>]) {
         let (mut important, mut others) = (0, 0);
-        for state in RUN_STATES {
-            let count = runs.iter().filter(|run| state_of(run) == state).count();
-            set(&self.runs, "state", state, number(count));
+        for (one, word) in RUN_STATES {
+            let count = runs.iter().filter(|run| state(run) == one).count();
+            set(&self.runs, "state", word, number(count));
         }
-        for run in runs.iter().filter(|run| state_of(run) == "active") {
+        for run in runs.iter().filter(|run| state(run) == RunState::Active) {
             important = important.max(run.spec.batch_size_important());
             others = others.max(run.spec.batch_size_non_important());
         }
@@ -270,27 +308,6 @@ fn step_of(task: &NodePatchTask) -> TaskStep {
     status
         .map(shipshape_api::NodePatchTaskStatus::step_name)
         .unwrap_or_default()
-}
-
-fn state_of(run: &NodePatchRun) -> &'static str {
-    let Some(status) = &run.status else {
-        return "active";
-    };
-    let is_refused = status
-        .conditions
-        .iter()
-        .any(|one| one.type_ == ACCEPTED && one.status == "False");
-    if condition::is_true(&status.conditions, ABORTED) {
-        "aborted"
-    } else if is_over(status) {
-        "completed"
-    } else if is_refused {
-        "refused"
-    } else if status.paused == Some(true) {
-        "paused"
-    } else {
-        "active"
-    }
 }
 
 /// A count, as metrics have it.

@@ -117,10 +117,73 @@ fn exported(vitals: &Vitals) -> BTreeSet<String> {
         .collect()
 }
 
-#[test]
-fn every_metric_is_documented_and_every_documented_metric_exists() {
+/// Vitals that have seen one of everything.
+fn experienced() -> Vitals {
     let vitals = Vitals::default();
     vitals.saw_request("get", "leases".to_owned(), 200);
     vitals.saw_pass("run", &Outcome::Done { wake: None });
-    assert_eq!(exported(&vitals), documented());
+    for outcome in ["ok", "denied", "no_capacity"] {
+        vitals.saw_provider_call("embedded", "resolve", outcome, 0.2);
+    }
+    vitals
+}
+
+#[test]
+fn every_metric_is_documented_and_every_documented_metric_exists() {
+    assert_eq!(exported(&experienced()), documented());
+}
+
+/// What follows each mention of a metric in the alert rules: its name, and the labels in braces.
+fn alerted() -> Vec<(String, String)> {
+    let path = "/../../deploy/prometheus/shipshape.rules.yaml";
+    let path = format!("{}{path}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let mentions = text.match_indices("shipshape_");
+    let mentions = mentions.map(|(place, _)| {
+        let rest = &text[place..];
+        let is_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        let end = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
+        let labels = rest[end..]
+            .strip_prefix('{')
+            .and_then(|it| it.split('}').next());
+        (
+            rest[..end].to_owned(),
+            labels.unwrap_or_default().to_owned(),
+        )
+    });
+    mentions.collect()
+}
+
+#[test]
+fn every_metric_and_every_label_that_an_alert_names_exists() {
+    let text = experienced().metrics().unwrap();
+    let alerted = alerted();
+    assert!(alerted.len() > 10, "{alerted:?}");
+    for (name, labels) in alerted {
+        let samples = || {
+            let of_name = |line: &&str| line.split(['{', ' ']).next() == Some(name.as_str());
+            text.lines().filter(of_name)
+        };
+        assert!(samples().count() > 0, "{name} does not exist");
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once(['=', '!']).unwrap();
+            let wanted = match value.strip_prefix('"') {
+                Some(_) => label.to_owned(),
+                // A pattern, or anything but a value.
+                None => format!("{key}=\""),
+            };
+            let is_there = samples().any(|line| line.contains(&wanted));
+            assert!(is_there, "{name} has no {wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_call_of_a_cloud_is_counted_by_what_came_of_it_and_timed() {
+    let vitals = experienced();
+    let labels = "provider=\"embedded\",call=\"resolve\"";
+    let line = format!("shipshape_provider_requests_total{{{labels},outcome=\"denied\"}} 1");
+    assert!(has_line(&vitals, &line));
+    let line = format!("shipshape_provider_request_duration_seconds_count{{{labels}}} 3");
+    assert!(has_line(&vitals, &line));
 }
