@@ -120,7 +120,7 @@ async fn stay(rolled: &Rolled, signals: &mut Signals) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         _ = signals.asked() => {}
-        () = pace::keep(1.0) => {}
+        () = pace::keep_up(rolled.stage.clock) => {}
     }
     operator.stop().await?;
     Ok(())

@@ -11,7 +11,7 @@ use shipshape_scenarios::Scenario;
 use crate::cli::{DemoOptions, Speed};
 
 /// More than the roll of one node takes, on average.
-const PER_NODE: SignedDuration = SignedDuration::from_secs(100);
+const PER_NODE: SignedDuration = SignedDuration::from_secs(80);
 
 /// The date on which the demo begins: so long ago that its clock has not overtaken the user's when
 /// the roll ends, because kubectl counts some ages by the user's clock and has no word for the

@@ -13,6 +13,8 @@ pub(super) fn write(wanted: Option<&Path>, server: SocketAddr) -> anyhow::Result
         || std::env::temp_dir().join(format!("shipshape-demo-{}.kubeconfig", std::process::id())),
         Path::to_path_buf,
     );
+    // Whoever is told of it may stand in another folder.
+    let path = std::path::absolute(&path).unwrap_or(path);
     let text = format!(
         "apiVersion: v1
 kind: Config
