@@ -17,6 +17,7 @@ pub mod labels;
 pub mod ledger;
 pub mod machine;
 pub mod naming;
+pub mod obstacles;
 pub mod pending;
 pub mod plan;
 pub mod preflight;

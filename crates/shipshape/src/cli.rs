@@ -14,7 +14,7 @@ use shipshape_scenarios::swarm::Seeds;
 use crate::connect::ClusterOptions;
 use crate::controller::serve::BindAddress;
 pub(crate) use people::{
-    CompletionsOptions, ExplainOptions, OrderOptions, PlanOptions, StatusOptions,
+    CompletionsOptions, ExplainOptions, PlanOptions, RetryOptions, RunOptions, StatusOptions,
 };
 
 /// Keeps every node of a Kubernetes cluster shipshape.
@@ -47,16 +47,16 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     /// Stop a run from beginning with further nodes.
     #[command(after_help = people::PAUSE)]
-    Pause(OrderOptions),
+    Pause(RunOptions),
     /// Let a paused run go on, and take note of its failures.
     #[command(after_help = people::RESUME)]
-    Resume(OrderOptions),
+    Resume(RunOptions),
     /// End a run for good and put back what it has changed.
     #[command(after_help = people::ABORT)]
-    Abort(OrderOptions),
+    Abort(RunOptions),
     /// Try a parked or failed node again.
     #[command(after_help = people::RETRY)]
-    Retry(OrderOptions),
+    Retry(RetryOptions),
     /// Print a script that completes commands and options in a shell.
     #[command(after_help = people::COMPLETIONS)]
     Completions(CompletionsOptions),
@@ -80,7 +80,7 @@ pub(crate) struct DemoOptions {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Form of the summary at the end.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct SimulateOptions {
     #[arg(long, value_name = "EFFECT#NUMBER:MOMENT", requires = "scenario", conflicts_with_all = ["seeds", "seed", "timeline"])]
     pub(crate) crash: Option<crash::Choice>,
     /// Form of the report.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
     /// Draws one row a node and one colour a step into this file.
     #[arg(

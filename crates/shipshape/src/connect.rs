@@ -130,7 +130,7 @@ pub(crate) fn names<K: Resource>(cluster: &Cluster, objects: &[K]) -> String {
     names.join(", ")
 }
 
-async fn config(options: &ClusterOptions) -> Result<Config, Failure> {
+pub(crate) async fn config(options: &ClusterOptions) -> Result<Config, Failure> {
     let wanted = KubeConfigOptions {
         context: options.context.clone(),
         ..KubeConfigOptions::default()
@@ -138,17 +138,45 @@ async fn config(options: &ClusterOptions) -> Result<Config, Failure> {
     let read = match &options.kubeconfig {
         Some(file) => {
             let kubeconfig = Kubeconfig::read_from(file).map_err(|error| {
-                let why = in_full(&error);
+                let why = first_line(&error);
                 Failure::WrongInput(format!("--kubeconfig {}: {why}", file.display()))
             })?;
             Config::from_custom_kubeconfig(kubeconfig, &wanted).await
         }
-        None => Config::from_kubeconfig(&wanted).await,
+        None => match from_environment() {
+            Ok(Some(kubeconfig)) => Config::from_custom_kubeconfig(kubeconfig, &wanted).await,
+            Ok(None) => Config::from_kubeconfig(&wanted).await,
+            Err(error) => Err(error),
+        },
     };
     match read {
         Ok(config) => Ok(config),
         Err(error) => in_pod(options).ok_or_else(|| not_usable(options, &error)),
     }
+}
+
+/// What the files of `KUBECONFIG` say together. Those that do not exist are passed over, as kubectl
+/// does, unless none of them exists.
+fn from_environment() -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let list = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> = std::env::split_paths(&list)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let there: Vec<&PathBuf> = named.iter().filter(|path| path.exists()).collect();
+    let read = if there.is_empty() {
+        named.iter().collect()
+    } else {
+        there
+    };
+    let merged = read
+        .into_iter()
+        .try_fold(Kubeconfig::default(), |sum, path| {
+            sum.merge(Kubeconfig::read_from(path)?)
+        });
+    merged.map(Some)
 }
 
 /// In a pod there is no kubeconfig, and none is needed.
@@ -160,8 +188,14 @@ fn in_pod(options: &ClusterOptions) -> Option<Config> {
     Config::incluster().ok()
 }
 
-fn not_usable(options: &ClusterOptions, error: &KubeconfigError) -> Failure {
+/// What is wrong with a kubeconfig, without the picture of the place.
+fn first_line(error: &KubeconfigError) -> String {
     let why = in_full(error);
+    why.lines().next().unwrap_or_default().to_owned()
+}
+
+fn not_usable(options: &ClusterOptions, error: &KubeconfigError) -> Failure {
+    let why = first_line(error);
     match (error, &options.context) {
         (KubeconfigError::LoadContext(_), Some(context)) => Failure::WrongInput(format!(
             "--context {context}: the kubeconfig has no such context"

@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::SignedDuration;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use shipshape_cluster::{Clock, Shutdown, leader};
 use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
 use shipshape_etcd::{EtcdClient, EtcdSettings};
@@ -20,6 +19,7 @@ use shipshape_simulator::cloud::wire::RemoteCloud;
 
 use crate::cli::ControllerOptions;
 use crate::config::{self, Config, LeaderElection};
+use crate::connect::{self, ClusterOptions};
 use crate::logs;
 use crate::signals::Signals;
 use requests::Counting;
@@ -78,18 +78,11 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
 }
 
 async fn client(options: &ControllerOptions, vitals: &Vitals) -> anyhow::Result<kube::Client> {
-    let mut config = match &options.kubeconfig {
-        Some(file) => {
-            let kubeconfig = Kubeconfig::read_from(file)
-                .with_context(|| format!("cannot read --kubeconfig {}", file.display()))?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("--kubeconfig {} is not usable", file.display()))?
-        }
-        None => kube::Config::infer()
-            .await
-            .context("no cluster found; give --kubeconfig")?,
+    let way = ClusterOptions {
+        kubeconfig: options.kubeconfig.clone(),
+        ..ClusterOptions::default()
     };
+    let mut config = connect::config(&way).await?;
     // Audit logs tell the operator by this.
     let agent = http::HeaderValue::from_static(USER_AGENT);
     config.headers.push((http::header::USER_AGENT, agent));
@@ -121,6 +114,11 @@ fn etcd(config: &config::Etcd) -> EtcdAccess {
         client: Arc::new(client),
         endpoints: config.endpoints.clone(),
     }
+}
+
+/// The types of cloud that a controller of this build speaks to without further ado.
+pub(crate) fn built_in() -> &'static [&'static str] {
+    if cfg!(feature = "aws") { &["aws"] } else { &[] }
 }
 
 /// Regions are opened when a manifest first names them; credentials come from the environment.

@@ -90,27 +90,108 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
 /// A cell of a table and its colour.
 pub(crate) type Cell = (String, &'static str);
 
-/// Lines with aligned columns. The last column is as long as it is.
-pub(crate) fn table(rows: &[Vec<Cell>], is_coloured: bool) -> Vec<String> {
+/// The last column of a table is wrapped while this much room is left for it.
+const LEAST: usize = 20;
+
+/// Lines with aligned columns, the first row being the head. Where they are wider than `width`, the last
+/// column is wrapped; where even that does not help, each row becomes a few lines of its own.
+pub(crate) fn table(rows: &[Vec<Cell>], width: Option<usize>, is_coloured: bool) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
+    let widest = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|(text, _)| text.chars().count())
-            .max()
-            .unwrap_or(0)
+        cells.map(|(text, _)| length(text)).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<Cell>| {
-        let mut line = String::new();
-        for ((text, colour), width) in row.iter().zip(&widths) {
-            line.push_str(&paint(text, colour, is_coloured));
-            let gap = width.saturating_sub(text.chars().count()) + 2;
-            line.push_str(&" ".repeat(gap));
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    let before: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
+    let last = widths.last().copied().unwrap_or(0);
+    match width {
+        Some(width) if before + last <= width => lines(rows, &widths, last, is_coloured),
+        Some(width) if before + LEAST <= width => lines(rows, &widths, width - before, is_coloured),
+        Some(width) => blocks(rows, width, is_coloured),
+        None => lines(rows, &widths, last, is_coloured),
+    }
+}
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn lines(rows: &[Vec<Cell>], widths: &[usize], last: usize, is_coloured: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        let Some((tail, cells)) = row.split_last() else {
+            continue;
+        };
+        let mut head = String::new();
+        for ((text, colour), width) in cells.iter().zip(widths) {
+            head.push_str(&paint(text, colour, is_coloured));
+            head.push_str(&" ".repeat(width.saturating_sub(length(text)) + GAP));
         }
-        line.trim_end().to_owned()
+        let shift: usize = widths.iter().take(cells.len()).map(|one| one + GAP).sum();
+        for (place, piece) in wrapped(&tail.0, last).iter().enumerate() {
+            let before = if place == 0 {
+                head.clone()
+            } else {
+                " ".repeat(shift)
+            };
+            let line = format!("{before}{}", paint(piece, tail.1, is_coloured));
+            lines.push(line.trim_end().to_owned());
+        }
+    }
+    lines
+}
+
+/// Each row as its first cell, then the others under their heads.
+fn blocks(rows: &[Vec<Cell>], width: usize, is_coloured: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some((heads, rows)) = rows.split_first() else {
+        return lines;
     };
-    rows.iter().map(line).collect()
+    for row in rows {
+        for (place, ((text, colour), (head, _))) in row.iter().zip(heads).enumerate() {
+            if place == 0 {
+                lines.push(paint(text, colour, is_coloured));
+            } else if !text.is_empty() {
+                let text = if head.is_empty() {
+                    text.clone()
+                } else {
+                    format!("{head} {text}")
+                };
+                for (place, piece) in wrapped(&text, width.saturating_sub(4)).iter().enumerate() {
+                    let shift = if place == 0 { 2 } else { 4 };
+                    let piece = paint(piece, colour, is_coloured);
+                    lines.push(format!("{}{piece}", " ".repeat(shift)));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// A text in pieces of at most `width` letters, between words where that is possible; at least one piece.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    for word in text.split(' ') {
+        if !piece.is_empty() && length(&piece) + 1 + length(word) > width {
+            pieces.push(std::mem::take(&mut piece));
+        }
+        if !piece.is_empty() {
+            piece.push(' ');
+        }
+        for letter in word.chars() {
+            if length(&piece) == width {
+                pieces.push(std::mem::take(&mut piece));
+            }
+            piece.push(letter);
+        }
+    }
+    pieces.push(piece);
+    pieces
 }
 
 /// A picture that is drawn over the last one.
@@ -136,6 +217,13 @@ impl Canvas {
         self.drawn = lines.len();
         say(&text)
     }
+}
+
+/// How many letters wide the terminal is, less an indent; `None` where there is none.
+pub(crate) fn columns(indent: usize) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    let columns = usize::from(size.ws_col);
+    (columns > 0).then(|| columns.saturating_sub(indent))
 }
 
 /// How many lines the terminal shows, if it says; the cursor stands on one of its own.
@@ -169,8 +257,63 @@ mod tests {
             cells.collect::<Vec<Cell>>()
         };
         let rows = [row(["NODE", "STEP", "WAITS"]), row(["näher", "Drain", ""])];
-        assert_eq!(table(&rows, false), ["NODE   STEP   WAITS", "näher  Drain"]);
-        assert!(table(&rows, true)[0].starts_with("\x1b[31mNODE\x1b[0m   "));
+        let wide = ["NODE   STEP   WAITS", "näher  Drain"];
+        assert_eq!(table(&rows, None, false), wide);
+        assert_eq!(table(&rows, Some(80), false), wide);
+        assert!(table(&rows, None, true)[0].starts_with("\x1b[31mNODE\x1b[0m   "));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_wrapped_lines_and_a_narrower_one_a_few_lines_a_row() {
+        let row = |cells: [&str; 3]| cells.map(|text| (text.to_owned(), "")).to_vec();
+        let rows = [
+            row(["NODE", "STEP", "WAITS FOR"]),
+            row([
+                "node-workers-003",
+                "Drain",
+                "pod shop/web-1 to leave this node",
+            ]),
+        ];
+        assert_eq!(
+            table(&rows, Some(46), false),
+            [
+                "NODE              STEP   WAITS FOR",
+                "node-workers-003  Drain  pod shop/web-1 to",
+                "                         leave this node",
+            ]
+        );
+        assert_eq!(
+            table(&rows, Some(30), false),
+            [
+                "node-workers-003",
+                "  STEP Drain",
+                "  WAITS FOR pod shop/web-1",
+                "    to leave this node",
+            ]
+        );
+        for width in 1..100 {
+            let lines = table(&rows, Some(width), false);
+            let longest = lines.iter().skip(1).map(|line| length(line)).max();
+            assert!(
+                longest.unwrap() <= width.max(16),
+                "{width}\n{}",
+                lines.join("\n")
+            );
+        }
+    }
+
+    #[test]
+    fn a_word_that_fits_no_line_is_cut_and_nothing_is_lost() {
+        for width in 1..12 {
+            let pieces = wrapped("ab abcdefghij c", width);
+            assert!(
+                pieces.iter().all(|piece| length(piece) <= width),
+                "{pieces:?}"
+            );
+            let letters: String = pieces.concat().replace(' ', "");
+            assert_eq!(letters, "ababcdefghijc");
+        }
+        assert_eq!(wrapped("", 5), [""]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use shipshape_cluster::Clock;
 use shipshape_engine::explain::task_of_node;
 use shipshape_engine::wish::{self, Granted, RunWish};
 
-use crate::cli::OrderOptions;
+use crate::cli::{RetryOptions, RunOptions};
 use crate::connect::{Cluster, names};
 use crate::failure::Failure;
 use crate::output::say;
@@ -22,7 +22,7 @@ use crate::target::{Target, Thing};
 const MANAGER: &str = "shipshape-cli";
 
 /// Pauses, resumes or calls off a run.
-pub(crate) fn of_run(options: &OrderOptions, wish: RunWish) -> anyhow::Result<ExitCode> {
+pub(crate) fn of_run(options: &RunOptions, wish: RunWish) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         let cluster = Cluster::connect(&options.cluster).await?;
         if options.target.thing != Thing::Run {
@@ -39,7 +39,7 @@ pub(crate) fn of_run(options: &OrderOptions, wish: RunWish) -> anyhow::Result<Ex
 }
 
 /// Tries a node again.
-pub(crate) fn retry(options: &OrderOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn retry(options: &RetryOptions) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         let cluster = Cluster::connect(&options.cluster).await?;
         let tasks: Vec<NodePatchTask> = cluster.all().await?;

@@ -14,6 +14,7 @@ use shipshape_controllers::ask_dry_runs;
 use shipshape_engine::admit::is_important;
 use shipshape_engine::drain::{Around, DrainPolicy};
 use shipshape_engine::forecast::{self, Forecast, Load, Pace, Part};
+use shipshape_engine::obstacles;
 use shipshape_engine::plan::plan;
 use shipshape_engine::preflight::{Finding, Report, Wave, findings, questions, report};
 use shipshape_engine::run::is_over;
@@ -24,10 +25,11 @@ use shipshape_engine::wish::run_name;
 
 use crate::cli::{Format, PlanOptions};
 use crate::connect::Cluster;
+use crate::controller::built_in;
 use crate::drawing::is_coloured;
 use crate::failure::Failure;
 use crate::manifest;
-use crate::output::say;
+use crate::output::{Progress, say};
 use crate::survey::{Survey, Views};
 
 /// How RBAC says that somebody may not evict.
@@ -50,6 +52,8 @@ struct Preview {
     #[serde(flatten)]
     forecast: Forecast,
     assumptions: Assumptions,
+    /// Why the run as it stands would not be done at all.
+    warnings: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -77,7 +81,13 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
 }
 
 async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Failure> {
-    let manifest::Checked { run, mut notes } = manifest::checked(cluster, &options.file).await?;
+    let asked = options.cluster.namespace.as_deref();
+    let checked = manifest::checked(cluster, asked, &options.file).await?;
+    let manifest::Checked { run, mut notes, .. } = checked;
+    // A cluster without the kinds has neither runs nor history.
+    let runs: Vec<NodePatchRun> = cluster.all().await.unwrap_or_default();
+    let mut progress = Progress::new();
+    progress.tell(|| format!("reading nodes, pods and budgets of {}", cluster.address));
     let survey = Survey::of(cluster).await?;
     let views = survey.views();
     let wrong = |error: &dyn std::fmt::Display| Failure::WrongInput(error.to_string());
@@ -99,7 +109,9 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
         may_ask: true,
     };
     let (mut waves, mut found) = (Vec::new(), Vec::new());
-    for partition in &plan.partitions {
+    for (index, partition) in plan.partitions.iter().enumerate() {
+        let all = plan.partitions.len();
+        progress.tell(|| format!("asking about evictions, wave {} of {all}", index + 1));
         let (loads, findings) = look.wave(&partition.nodes).await?;
         waves.push(Part {
             wave: partition.wave,
@@ -118,7 +130,7 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
     let blocked = waves.iter().flat_map(|part| &part.loads);
     let blocked = blocked.filter(|load| load.blocked).count();
     let dry_runs = look.asked;
-    notes.extend(neighbours(cluster, options, &run, &views).await);
+    notes.extend(neighbours(cluster, options, &run, &runs, &views).await);
     if blocked > 0 {
         notes.push(format!(
             "{blocked} node(s) will be parked unless somebody helps"
@@ -137,6 +149,7 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
             machine_gone_seconds: pace.machine_gone.as_secs(),
             measured_nodes: measured,
         },
+        warnings: obstacles::found(&run, &runs, built_in()),
         plan,
         dry_runs,
         notes,
@@ -173,10 +186,10 @@ async fn neighbours(
     cluster: &Cluster,
     options: &PlanOptions,
     run: &NodePatchRun,
+    runs: &[NodePatchRun],
     views: &Views,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let runs: Vec<NodePatchRun> = cluster.all().await.unwrap_or_default();
     let others = runs.iter().filter(|other| {
         let status = other.status.as_ref();
         status.is_some_and(|status| status.plan.is_some() && !is_over(status))

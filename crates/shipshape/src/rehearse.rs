@@ -1,12 +1,12 @@
 //! `shipshape simulate --from-cluster`: a run rehearsed on a copy of a live cluster.
 //!
 //! Owns the reads and what is told about the copy; `scenarios` plays. Writes nothing: the run is not
-//! even sent to the cluster for a check.
+//! even sent to the cluster for a check, the embedded API looks at it.
 
 use std::process::ExitCode;
 
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_engine::forecast::Pace;
 use shipshape_scenarios::rehearsal::{Copy, Machines, Original, Rehearsed, rehearse_alone};
@@ -16,7 +16,7 @@ use crate::connect::Cluster;
 use crate::failure::Failure;
 use crate::manifest;
 use crate::output::{complain, say};
-use crate::simulate::{code, draw, seeds, tell};
+use crate::simulate::{code, draw, seeds};
 use crate::survey::Survey;
 
 /// What is rehearsed, and how long machines take there.
@@ -52,7 +52,10 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
 
 async fn prepare(options: &SimulateOptions) -> Result<Rehearsal, Failure> {
     let run = match &options.file {
-        Some(file) => manifest::load(file)?,
+        Some(file) => {
+            let namespace = options.cluster.namespace.as_deref();
+            manifest::checked_here(namespace, file).await?
+        }
         None => whole_cluster()?,
     };
     let cluster = Cluster::connect(&options.cluster).await?;
@@ -102,12 +105,27 @@ fn whole_cluster() -> Result<NodePatchRun, Failure> {
     })
 }
 
+/// The usual report, and the nodes that were not replaced by the names that they have in the cluster.
 fn report(options: &SimulateOptions, copy: &Copy, rehearsed: &Rehearsed) -> anyhow::Result<()> {
-    tell(options.output, &rehearsed.played.report)?;
-    if options.output == Format::Text {
-        for (node, why) in &rehearsed.left {
-            let node = copy.originals.get(node).unwrap_or(node);
-            say(&format!("  NOT REPLACED {node}: {why}\n"))?;
+    let report = &rehearsed.played.report;
+    let left = rehearsed.left.iter();
+    let left = left.map(|(node, why)| (copy.originals.get(node).unwrap_or(node), why));
+    match options.output {
+        Format::Text => {
+            say(&report.to_string())?;
+            for (node, why) in left {
+                say(&format!("  NOT REPLACED {node}: {why}\n"))?;
+            }
+        }
+        Format::Json => {
+            let left: Vec<Value> = left
+                .map(|(node, why)| json!({ "node": node, "why": why }))
+                .collect();
+            let mut value = serde_json::to_value(report)?;
+            if let Value::Object(fields) = &mut value {
+                fields.insert("notReplaced".to_owned(), left.into());
+            }
+            say(&format!("{value}\n"))?;
         }
     }
     Ok(())

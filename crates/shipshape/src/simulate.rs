@@ -14,7 +14,7 @@ use shipshape_scenarios::timeline::Timeline;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 
 use crate::cli::{Format, SimulateOptions};
-use crate::output::say;
+use crate::output::{Progress, say};
 
 pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if options.from_cluster {
@@ -29,8 +29,11 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     }
     let mut is_as_expected = true;
     for seed in seeds(options) {
+        let mut progress = Progress::new();
+        progress.tell(|| format!("playing {}, seed {seed}", scenario.name));
         let Played { report, timeline } = play_alone(&scenario, seed)?;
         is_as_expected &= report.is_as_expected();
+        drop(progress);
         tell(options.output, &report)?;
         draw(options, &timeline, &scenario.name, seed)?;
     }

@@ -77,7 +77,7 @@ fn is_wanted(cluster: &Cluster, options: &StatusOptions, run: &NodePatchRun) -> 
     let is_named = |name: &str| meta.name.as_deref() == Some(name);
     let is_here = meta.namespace.as_ref() == Some(&cluster.namespace);
     match (&options.target, &options.cluster.namespace) {
-        (Some(target), _) => is_named(&target.name) && is_here,
+        (Some(target), _) => is_named(&target.name) && (is_here || options.all_namespaces),
         (None, Some(_)) => is_here,
         // A run in a namespace that nobody thought of is the one that is looked for at night.
         (None, None) => true,

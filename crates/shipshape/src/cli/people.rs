@@ -43,9 +43,18 @@ pub(super) const COMPLETIONS: &str = "Examples:
   shipshape completions fish > ~/.config/fish/completions/shipshape.fish";
 
 #[derive(Args, Debug)]
-pub(crate) struct OrderOptions {
-    /// What it is about: npr/NAME, npt/NAME or node/NAME.
-    #[arg(value_name = "KIND/NAME")]
+pub(crate) struct RunOptions {
+    /// Which run.
+    #[arg(value_name = "npr/NAME")]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RetryOptions {
+    /// Which node, by its own name or by that of its task.
+    #[arg(value_name = "node/NAME|npt/NAME")]
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
@@ -56,6 +65,9 @@ pub(crate) struct StatusOptions {
     /// One run, npr/NAME [default: all].
     #[arg(value_name = "npr/NAME")]
     pub(crate) target: Option<Target>,
+    /// Runs of all namespaces, which is what is shown without -n too.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
     /// Goes on, until Ctrl-C.
     #[arg(short, long)]
     pub(crate) watch: bool,
@@ -71,8 +83,8 @@ pub(crate) struct StatusOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
-    /// What to explain: node/NAME, npr/NAME or npt/NAME.
-    #[arg(value_name = "KIND/NAME")]
+    /// What to explain.
+    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME")]
     pub(crate) target: Target,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -90,13 +102,13 @@ pub(crate) struct PlanOptions {
     #[arg(long)]
     pub(crate) all: bool,
     /// From the request of a machine to a ready node [default: as measured here, else 3m].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) machine_ready: Option<SignedDuration>,
     /// From a pod's eviction until another has taken its place [default: 30s].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) pod_move: Option<SignedDuration>,
     /// From the request of a machine's end to its end [default: as measured here, else 1m].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) machine_gone: Option<SignedDuration>,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -106,6 +118,14 @@ pub(crate) struct PlanOptions {
     pub(crate) operator_namespace: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
+}
+
+/// A span of time as people write it.
+fn time(text: &str) -> Result<SignedDuration, String> {
+    match text.parse::<SignedDuration>() {
+        Ok(span) if !span.is_negative() => Ok(span),
+        _ => Err("right would be a time such as 90s, 5m or 1h30m".to_owned()),
+    }
 }
 
 #[derive(Args, Debug)]

@@ -6,10 +6,12 @@ use shipshape_engine::forecast::WaveTurn;
 
 use super::Preview;
 use crate::cli::PlanOptions;
-use crate::drawing::{Cell, paint, short, table};
+use crate::drawing::{Cell, columns, paint, short, table};
 
 /// Nodes of a wave that are listed unless somebody wants all.
 const NODES_MAX: usize = 12;
+/// Spaces before each line of a table.
+const INDENT: usize = 2;
 const BOLD: &str = "\x1b[1m";
 const YELLOW: &str = "\x1b[33m";
 const RED: &str = "\x1b[31m";
@@ -57,6 +59,10 @@ fn head(preview: &Preview, is_coloured: bool) -> Vec<String> {
     };
     let assumed = &preview.assumptions;
     let mut lines = vec![paint(&first, BOLD, is_coloured)];
+    for warning in &preview.warnings {
+        let text = format!("  WARNING: {warning}");
+        lines.push(paint(&text, RED, is_coloured));
+    }
     if preview.candidates == 0 {
         lines.push("  no node matches its selectors; there is nothing to do".to_owned());
         return lines;
@@ -127,7 +133,7 @@ fn nodes(wave: &WaveTurn, options: &PlanOptions, is_coloured: bool) -> Vec<Strin
             ),
         ]);
     }
-    let mut lines = table(&rows, is_coloured);
+    let mut lines = table(&rows, columns(INDENT), is_coloured);
     let more = wave.nodes.len().saturating_sub(shown);
     if more > 0 {
         lines.push(format!("and {more} more, which --all lists"));

@@ -10,11 +10,13 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, RunState, 
 use shipshape_engine::run::state;
 use shipshape_engine::view::Observed;
 
-use crate::drawing::{Cell, bar, colour, paint, relative, short, table};
+use crate::drawing::{Cell, bar, colour, columns, paint, relative, short, table};
 
 /// A controller that has not renewed its lease for so long is not at work.
 const SILENCE: SignedDuration = SignedDuration::from_secs(60);
 
+/// Spaces before each line of a table.
+const INDENT: usize = 2;
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
@@ -270,7 +272,7 @@ fn of_run(run: &RunLine, now: Timestamp, is_coloured: bool) -> Vec<String> {
     if !run.nodes.is_empty() {
         lines.push(String::new());
         let rows = node_rows(&run.nodes, now);
-        let rows = table(&rows, is_coloured);
+        let rows = table(&rows, columns(INDENT), is_coloured);
         lines.extend(rows.into_iter().map(|row| format!("  {row}")));
     }
     lines

@@ -1,5 +1,6 @@
 //! pause, resume, abort and retry, and what they refuse.
 
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use shipshape_api::{NodePatchRun, NodePatchTask};
@@ -70,6 +71,11 @@ async fn a_run_is_paused_resumed_and_called_off_by_one_sentence_each() {
     let answer = cluster.run(&["abort", "npr/january"]).await;
     assert!(sentence(&answer).starts_with("run default/january is called off:"));
     assert!(the_run(&cluster).await.spec.abort());
+    let api: Api<NodePatchRun> = Api::namespaced(cluster.client(), "default");
+    let back = Patch::Merge(json!({ "spec": { "abort": false } }));
+    let refused = api.patch("january", &PatchParams::default(), &back).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("abort cannot be taken back"), "{refused}");
     let late = cluster.run(&["pause", "npr/january"]).await;
     assert!(complaint(&late, 1).contains("create a new run"));
 }
@@ -128,6 +134,12 @@ async fn every_way_not_to_reach_an_object_is_one_sentence_with_what_to_do() {
     let words = complaint(&unreachable, 1);
     assert!(words.contains("127.0.0.1:1 does not answer"), "{words}");
     assert!(words.contains("Connection refused"), "{words}");
+    // kubectl passes over files of the list that do not exist, and so do we.
+    let cluster = Cluster::start().await;
+    let list = format!("/nowhere:{}:/elsewhere", cluster.kubeconfig().display());
+    let mut listed = cluster.command(&["status", "-A"]);
+    let listed = listed.env("KUBECONFIG", list).output().await.unwrap();
+    assert_eq!(listed.status.code(), Some(0), "{listed:?}");
     let nothing = cluster
         .command(&["status"])
         .env("KUBECONFIG", "/nowhere")

@@ -135,11 +135,87 @@ async fn a_wrong_manifest_is_refused_with_the_field() {
     assert_eq!(answer.code, Some(2), "{}", answer.out);
     let words = answer.complaint;
     assert!(words.contains("spec.partitionIterations"), "{words}");
+    let time = plan(&cluster, RUN, &["--machine-ready=-5m"]).await;
+    assert_eq!(time.code, Some(2), "{}", time.out);
+    assert!(time.complaint.contains("such as 90s"), "{}", time.complaint);
     let pod = plan(&cluster, "apiVersion: v1\nkind: Pod\n", &[]).await;
     assert_eq!(pod.code, Some(2), "{}", pod.complaint);
     let absent = cluster.run(&["plan", "-f", "/nowhere.yaml"]).await;
     assert_eq!(absent.code, Some(2));
     assert!(absent.complaint.contains("-f /nowhere.yaml"));
+}
+
+#[tokio::test]
+async fn a_manifest_is_checked_word_by_word_as_it_was_written() {
+    let cluster = scene().await;
+    for (right, wrong, field) in [
+        ("maxAttempts: 1", "maxAttempt: 1", "spec.maxAttempt"),
+        ("maxAttempts: 1", "maxAttempts: many", "maxAttempts"),
+        ("soak: 10m", "soak: 10m, soaks: 1m", "spec.canary.soaks"),
+        ("name: january", "nam: january", "metadata.nam"),
+    ] {
+        let answer = plan(&cluster, &RUN.replace(right, wrong), &[]).await;
+        assert_eq!(answer.code, Some(2), "{wrong}\n{}", answer.out);
+        let words = answer.complaint;
+        assert!(words.contains(field), "{wrong}\n{words}");
+        assert!(!words.contains("dry-run"), "{words}");
+    }
+    // A rehearsal sends nothing, and is as strict.
+    let file = cluster.kubeconfig().with_file_name("wrong.yaml");
+    std::fs::write(&file, RUN.replace("maxAttempts", "maxAttempt")).unwrap();
+    let file = file.display().to_string();
+    let arguments = ["simulate", "--from-cluster", "-f", &file];
+    let answer = cluster.run(&arguments).await;
+    assert_eq!(answer.code, Some(2), "{}", answer.out);
+    let words = answer.complaint;
+    assert!(words.contains("spec.maxAttempt"), "{words}");
+    let answer = plan(&cluster, RUN, &["-n", "ops"]).await;
+    assert_eq!(answer.code, Some(2), "{}", answer.out);
+    assert!(
+        answer.complaint.contains("-n says ops"),
+        "{}",
+        answer.complaint
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_came_out_of_the_cluster_is_checked_too_and_told_to_exist() {
+    let cluster = scene().await;
+    let status = json!({ "total": 3, "completed": 1 });
+    cluster.create(crate::orders::run("january", &status)).await;
+    let api: kube::Api<shipshape_api::NodePatchRun> =
+        kube::Api::namespaced(cluster.client(), "default");
+    let stored = serde_json::to_value(api.get("january").await.unwrap()).unwrap();
+    assert!(stored["metadata"]["uid"].is_string(), "{stored}");
+    let answer = plan(&cluster, &stored.to_string(), &[]).await;
+    assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+    let text = answer.out;
+    assert!(!text.contains("not checked"), "{text}");
+    let exists = "WARNING: run default/january exists already (Active, 1 of 3 nodes replaced)";
+    assert!(text.contains(exists), "{text}");
+    let wrong = stored
+        .to_string()
+        .replace("\"embedded\"}", "\"embedded\"},\"typo\":1");
+    let answer = plan(&cluster, &wrong, &[]).await;
+    assert_eq!(answer.code, Some(2), "{wrong}\n{}", answer.out);
+    assert!(
+        answer.complaint.contains("spec.typo"),
+        "{}",
+        answer.complaint
+    );
+}
+
+#[tokio::test]
+async fn a_cloud_that_the_controller_will_refuse_is_told_before() {
+    let cluster = scene().await;
+    let wrong = RUN.replace("type: aws, aws: { region: us-east-1 }", "type: vmware");
+    let answer = plan(&cluster, &wrong, &[]).await;
+    assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+    let words = "would refuse the run: it does not support spec.provider.type \"vmware\"";
+    assert!(answer.out.contains(words), "{}", answer.out);
+    let answer = plan(&cluster, &wrong, &["-o", "json"]).await;
+    let value: Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(value["warnings"].as_array().unwrap().len(), 1, "{value}");
 }
 
 #[tokio::test]

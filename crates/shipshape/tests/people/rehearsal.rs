@@ -1,5 +1,7 @@
 //! simulate --from-cluster: the whole run on a copy, and nothing written.
 
+use serde_json::Value;
+
 use crate::cluster::Cluster;
 use crate::plan::{RUN, scene};
 
@@ -39,6 +41,20 @@ async fn a_rehearsal_only_reads_and_names_what_would_not_be_replaced() {
         let is_read = matches!(entry.verb.as_str(), "get" | "list" | "watch");
         assert!(is_read, "{entry:?}");
     }
+}
+
+#[tokio::test]
+async fn the_nodes_that_would_not_be_replaced_are_named_to_machines_too() {
+    let cluster = scene().await;
+    let file = cluster.kubeconfig().with_file_name("run.yaml");
+    std::fs::write(&file, RUN).unwrap();
+    let file = file.display().to_string();
+    let arguments = ["simulate", "--from-cluster", "-f", &file, "-o", "json"];
+    let answer = cluster.run(&arguments).await;
+    assert_eq!(answer.code, Some(1), "{}", answer.complaint);
+    let value: Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(value["nodes"]["replaced"], 1, "{value}");
+    assert_eq!(value["notReplaced"][0]["node"], "n2", "{value}");
 }
 
 #[tokio::test]
