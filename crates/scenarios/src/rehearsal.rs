@@ -3,18 +3,22 @@
 //! Owns how the copy is set up and what is told besides the usual report. Must not reach the cluster
 //! that was copied: it gets values and gives values. Called by `shipshape simulate --from-cluster`.
 
+mod affinity;
 mod copy;
 mod pods;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
+use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::settings::Settings;
 use shipshape_simulator::cloud::{CloudSettings, CloudSpec};
 use shipshape_simulator::world::{World, WorldSpec};
@@ -22,13 +26,27 @@ use shipshape_simulator::world::{World, WorldSpec};
 use crate::report::Outcome;
 use crate::scenario::{Expectations, Scenario, WorldSection};
 use crate::stage::Stage;
-use crate::story::{Played, StoryError, play_on};
+use crate::story::{Played, StoryError, create, play_on};
 pub use copy::{Copy, Original};
 
 /// Pods start and budgets are counted within this time.
 const SETTLING: Duration = Duration::from_mins(5);
 /// Longer than any run should take.
 const LIMIT: SignedDuration = SignedDuration::from_hours(24 * 14);
+
+/// So often in its own time a rehearsal says how far it is.
+const TICK: Duration = Duration::from_secs(30);
+
+/// How far a rehearsal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The time that has passed in it since the run began.
+    pub elapsed: SignedDuration,
+    /// Machines that are gone, of those that there were.
+    pub replaced: usize,
+    /// Machines that there were.
+    pub total: usize,
+}
 
 /// How long machines take in the copy.
 #[derive(Clone, Copy, Debug)]
@@ -47,19 +65,21 @@ pub struct Rehearsed {
     pub left: Vec<(String, String)>,
 }
 
-/// Plays a run on a copy, on a runtime of its own; not to be called from within one.
+/// Plays a run on a copy, on a runtime of its own; not to be called from within one. `watch` is told now
+/// and then how far it is.
 pub fn rehearse_alone(
     copy: &Copy,
     run: &NodePatchRun,
     machines: Machines,
     seed: u64,
+    watch: &mut dyn FnMut(Progress),
 ) -> Result<Rehearsed, StoryError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .map_err(StoryError::Runtime)?;
-    runtime.block_on(Box::pin(rehearse(copy, run, machines, seed)))
+    runtime.block_on(Box::pin(rehearse(copy, run, machines, seed, watch)))
 }
 
 async fn rehearse(
@@ -67,15 +87,65 @@ async fn rehearse(
     run: &NodePatchRun,
     machines: Machines,
     seed: u64,
+    watch: &mut dyn FnMut(Progress),
 ) -> Result<Rehearsed, StoryError> {
     let world = World::start(spec(copy, machines, seed)).await?;
-    tokio::time::sleep(SETTLING).await;
     let stage = Stage::embedded(&world);
-    let mut played = Box::pin(play_on(&stage, &scenario(run))).await?;
+    // First the cordons, so that nothing is scheduled where nothing would be.
+    cordon(&stage, copy).await?;
+    for object in &copy.objects {
+        create(&stage.client("world"), object).await?;
+    }
+    tokio::time::sleep(SETTLING).await;
+    let scenario = scenario(run);
+    let mut played = tokio::select! {
+        biased;
+        played = Box::pin(play_on(&stage, &scenario)) => played?,
+        never = tell(&stage, watch) => match never {},
+    };
     played.report.seed = seed;
     played.report.trace_hash = world.trace_hash();
     let left = left(&stage).await?;
     Ok(Rehearsed { played, left })
+}
+
+/// Tells how far it is, for as long as it is polled. Asks the cloud's own books, which nobody logs: the
+/// story is the same whether somebody watches or not.
+async fn tell(stage: &Stage, watch: &mut dyn FnMut(Progress)) -> Infallible {
+    let began = stage.clock.now();
+    let before: Vec<MachineId> = ids(stage);
+    loop {
+        tokio::time::sleep(TICK).await;
+        let now = ids(stage);
+        let gone = before.iter().filter(|one| !now.contains(one)).count();
+        watch(Progress {
+            elapsed: stage.clock.now().duration_since(began),
+            replaced: gone,
+            total: before.len(),
+        });
+    }
+}
+
+fn ids(stage: &Stage) -> Vec<MachineId> {
+    let machines = stage.cloud.machines().into_iter();
+    let is_gone = |state| matches!(state, MachineState::Terminating | MachineState::Terminated);
+    let alive = machines.filter(|one| !is_gone(one.state));
+    alive.map(|one| one.id).collect()
+}
+
+/// Closes the copies of the nodes that are closed.
+async fn cordon(stage: &Stage, copy: &Copy) -> Result<(), StoryError> {
+    let api: Api<Node> = Api::all(stage.client("world"));
+    for name in &copy.cordoned {
+        let closed = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
+        api.patch(name, &PatchParams::default(), &closed)
+            .await
+            .map_err(|source| StoryError::Refused {
+                what: format!("the cordon of {name}"),
+                source: Box::new(source),
+            })?;
+    }
+    Ok(())
 }
 
 fn spec(copy: &Copy, machines: Machines, seed: u64) -> WorldSpec {
@@ -95,7 +165,7 @@ fn spec(copy: &Copy, machines: Machines, seed: u64) -> WorldSpec {
         ..CloudSpec::default()
     };
     spec.patience = ready * 4 + Duration::from_mins(10);
-    spec.with(copy.objects.iter().cloned())
+    spec
 }
 
 /// The run as the copy can play it: the embedded cloud takes the place of the real one.

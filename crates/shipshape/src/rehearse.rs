@@ -13,9 +13,10 @@ use shipshape_scenarios::rehearsal::{Copy, Machines, Original, Rehearsed, rehear
 
 use crate::cli::{Format, SimulateOptions};
 use crate::connect::Cluster;
+use crate::drawing::short;
 use crate::failure::Failure;
 use crate::manifest;
-use crate::output::{complain, say};
+use crate::output::{Progress, complain, say};
 use crate::simulate::{code, draw, seeds};
 use crate::survey::Survey;
 
@@ -42,7 +43,22 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
             run,
             machines,
         } = &rehearsal;
-        let rehearsed = rehearse_alone(copy, run, *machines, seed)?;
+        let mut progress = Progress::new();
+        progress.tell(|| {
+            format!(
+                "seed {seed}: setting up a copy of {} nodes",
+                copy.groups.len()
+            )
+        });
+        let rehearsed = rehearse_alone(copy, run, *machines, seed, &mut |one| {
+            progress.tell(|| {
+                let (done, total, passed) = (one.replaced, one.total, short(one.elapsed));
+                format!(
+                    "seed {seed}: {done} of {total} machines replaced, {passed} have passed there"
+                )
+            });
+        })?;
+        drop(progress);
         is_as_expected &= rehearsed.played.report.is_as_expected();
         report(options, copy, &rehearsed)?;
         draw(options, &rehearsed.played.timeline, &run.name_any(), seed)?;

@@ -39,6 +39,8 @@ pub struct Copy {
     pub groups: Vec<GroupSpec>,
     /// Everything else, in the order in which it is created.
     pub objects: Vec<Value>,
+    /// Copies of nodes that take no new pods.
+    pub cordoned: Vec<String>,
     /// What could not be taken over, in words.
     pub notes: Vec<String>,
     /// The node that each copy of one stands for.
@@ -54,13 +56,16 @@ impl Copy {
             let group = group(node);
             let name = format!("node-{}-001", group.id);
             copy.originals.insert(name.clone(), node.name_any());
+            if is_cordoned(node) {
+                copy.cordoned.push(name.clone());
+            }
             names.insert(node.name_any(), name);
             copy.groups.push(group);
         }
-        copy.note_nodes(original.nodes);
+        // A pod that is not bound waits in the copy too; one on a node that is gone is about to go.
         let placed = |pod: &&Pod| {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-            node.is_some_and(|node| names.contains_key(node))
+            node.is_none_or(|node| node.is_empty() || names.contains_key(node))
         };
         let pods: Vec<&Pod> = original.pods.iter().filter(placed).collect();
         copy.add_namespaces(&pods, original.budgets);
@@ -69,18 +74,6 @@ impl Copy {
         copy.notes.extend(workloads.notes);
         copy.objects.extend(original.budgets.iter().map(budget));
         copy
-    }
-
-    fn note_nodes(&mut self, nodes: &[Node]) {
-        let is_cordoned = |node: &&Node| {
-            let spec = node.spec.as_ref();
-            spec.and_then(|spec| spec.unschedulable) == Some(true)
-        };
-        let cordoned = nodes.iter().filter(is_cordoned).count();
-        if cordoned > 0 {
-            self.notes
-                .push(format!("{cordoned} cordoned node(s) take pods in the copy"));
-        }
     }
 
     fn add_namespaces(&mut self, pods: &[&Pod], budgets: &[PodDisruptionBudget]) {
@@ -94,6 +87,11 @@ impl Copy {
             }));
         }
     }
+}
+
+fn is_cordoned(node: &Node) -> bool {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.unschedulable) == Some(true)
 }
 
 fn group(node: &Node) -> GroupSpec {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use shipshape_api::names;
 use shipshape_engine::view::PodView;
 
+use super::affinity;
 use super::copy::number;
 
 /// The label by which a copied owner finds its pods.
@@ -27,7 +28,7 @@ pub(super) struct Workloads {
 pub(super) fn workloads(pods: &[&Pod], nodes: &BTreeMap<String, String>) -> Workloads {
     let mut made = Workloads::default();
     let mut owners: BTreeMap<(String, String, String), Vec<&Pod>> = BTreeMap::new();
-    let mut lost_volumes = 0;
+    let (mut lost_volumes, mut lost_affinities) = (0, 0);
     for pod in pods {
         let view = PodView::of(pod);
         if view.mirror || view.finished || view.terminating {
@@ -37,6 +38,7 @@ pub(super) fn workloads(pods: &[&Pod], nodes: &BTreeMap<String, String>) -> Work
         if kind != "StatefulSet" && !view.claims.is_empty() {
             lost_volumes += 1;
         }
+        lost_affinities += usize::from(affinity::is_partial(pod));
         let key = (view.namespace, kind, name);
         owners.entry(key).or_default().push(pod);
     }
@@ -61,6 +63,12 @@ pub(super) fn workloads(pods: &[&Pod], nodes: &BTreeMap<String, String>) -> Work
     if lost_volumes > 0 {
         made.notes.push(format!(
             "{lost_volumes} pod(s) with volumes that no StatefulSet owns have none in the copy"
+        ));
+    }
+    if lost_affinities > 0 {
+        made.notes.push(format!(
+            "{lost_affinities} pod(s) are placed without regard to their pod affinity, spread \
+             constraints or anti-affinity by zone"
         ));
     }
     made
@@ -187,9 +195,12 @@ fn pod_spec(pod: &Pod) -> Map<String, Value> {
     let selector = spec.node_selector.clone().unwrap_or_default();
     let selector: BTreeMap<String, String> = selector
         .into_iter()
-        .filter(|(key, _)| key != "kubernetes.io/hostname")
+        .filter(|(key, _)| key != affinity::HOST)
         .collect();
     put("nodeSelector", json!(selector));
+    if let Some(wanted) = affinity::of(pod) {
+        put("affinity", json!(wanted));
+    }
     if let Some(grace) = spec.termination_grace_period_seconds {
         put("terminationGracePeriodSeconds", json!(grace));
     }

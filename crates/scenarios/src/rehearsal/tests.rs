@@ -113,6 +113,82 @@ fn pods_keep_place_and_size_and_nothing_secret_is_taken_over() {
 }
 
 #[test]
+fn cordons_and_pods_that_wait_are_taken_over() {
+    let mut closed = node("n1", "a");
+    closed.spec.as_mut().unwrap().unschedulable = Some(true);
+    let mut waiting = pod("web-1", "", Some(("ReplicaSet", "web")));
+    waiting.spec.as_mut().unwrap().node_name = None;
+    let copy = copied(&[closed, node("n2", "a")], &[waiting], &[]);
+    assert_eq!(copy.cordoned, ["node-n1-001"]);
+    assert_eq!(copy.notes, Vec::<String>::new());
+    let pod = &copy.objects[1];
+    assert_eq!(pod["metadata"]["name"], "web-1");
+    assert_eq!(pod["spec"].get("nodeName"), None);
+    assert_eq!(copy.objects[2]["spec"]["replicas"], 1);
+}
+
+fn with_affinity(owner: (&str, &str), affinity: &Value) -> Copy {
+    let mut pod = pod("web-1", "n1", Some(owner));
+    pod.spec.as_mut().unwrap().affinity = Some(from_value(affinity.clone()).unwrap());
+    copied(&[node("n1", "a")], &[pod], &[])
+}
+
+#[test]
+fn affinities_are_taken_over_without_names_of_machines() {
+    let required = |terms: Value| {
+        json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": terms } } })
+    };
+    let team = json!({ "key": "team", "operator": "In", "values": ["shop"] });
+    let host = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"] });
+    let web = ("ReplicaSet", "web");
+    let table = [
+        (
+            web,
+            required(json!([{ "matchExpressions": [team, host] }])),
+            Some(&team),
+        ),
+        (web, required(json!([{ "matchExpressions": [host] }])), None),
+        (web, required(json!([{ "matchFields": [host] }])), None),
+        (
+            ("DaemonSet", "agent"),
+            required(json!([{ "matchExpressions": [team] }])),
+            None,
+        ),
+    ];
+    for (owner, affinity, expected) in table {
+        let copy = with_affinity(owner, &affinity);
+        let text = json!(copy.objects).to_string();
+        assert!(!text.contains("kubernetes.io/hostname"), "{text}");
+        let is_there = text.contains("nodeSelectorTerms");
+        assert_eq!(is_there, expected.is_some(), "{affinity}\n{text}");
+        assert!(
+            expected.is_none_or(|one| text.contains(&one.to_string())),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn pods_keep_apart_by_host_and_other_wishes_are_named() {
+    let apart = |key: &str| {
+        json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": key, "labelSelector": { "matchLabels": { "app": "web" } } }] } })
+    };
+    let web = ("ReplicaSet", "web");
+    let copy = with_affinity(web, &apart("kubernetes.io/hostname"));
+    assert!(json!(copy.objects).to_string().contains("podAntiAffinity"));
+    assert_eq!(copy.notes, Vec::<String>::new());
+    let copy = with_affinity(web, &apart("topology.kubernetes.io/zone"));
+    assert!(!json!(copy.objects).to_string().contains("podAntiAffinity"));
+    assert!(
+        copy.notes[0].contains("1 pod(s) are placed without regard"),
+        "{:?}",
+        copy.notes
+    );
+}
+
+#[test]
 fn amounts_are_read_in_all_units() {
     for (text, value) in [("2", 2.0), ("250m", 0.25), ("1Ki", 1024.0), ("1M", 1e6)] {
         let read = copy::number(&Quantity(text.to_owned())).unwrap();
@@ -141,7 +217,7 @@ fn rehearsed(budgets: &[PodDisruptionBudget]) -> Rehearsed {
     let set = Some(("ReplicaSet", "web"));
     let pods = [pod("web-1", "n1", set), pod("web-2", "n2", set)];
     let copy = copied(&nodes, &pods, budgets);
-    rehearse_alone(&copy, &run(), MACHINES, 1).unwrap()
+    rehearse_alone(&copy, &run(), MACHINES, 1, &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -160,6 +236,37 @@ fn a_rehearsal_replaces_the_copies_of_all_nodes() {
     );
     assert!(report.virtual_seconds > 480.0, "{report}");
     assert_eq!(rehearsed.left, []);
+}
+
+#[test]
+fn a_rehearsal_says_how_far_it_is_and_plays_the_same_story_unwatched() {
+    let nodes = [node("n1", "a"), node("n2", "b")];
+    let copy = copied(&nodes, &[], &[]);
+    let mut seen = Vec::new();
+    let watched = rehearse_alone(&copy, &run(), MACHINES, 1, &mut |one| seen.push(one)).unwrap();
+    assert!(seen.len() > 5, "{seen:?}");
+    assert!(seen.is_sorted_by_key(|one| one.replaced), "{seen:?}");
+    let last = seen.last().unwrap();
+    assert_eq!((last.replaced, last.total), (2, 2), "{seen:?}");
+    let alone = rehearse_alone(&copy, &run(), MACHINES, 1, &mut |_| ()).unwrap();
+    let hash = |one: &Rehearsed| one.played.report.trace_hash.clone();
+    assert_eq!(hash(&watched), hash(&alone));
+}
+
+#[test]
+fn a_node_that_is_cordoned_gets_no_pods_in_the_copy_either() {
+    let mut nodes = [node("n1", "a"), node("n2", "b"), node("n3", "c")];
+    let set = Some(("ReplicaSet", "web"));
+    let pods = [pod("web-1", "n1", set), pod("web-2", "n2", set)];
+    for node in &mut nodes[1..] {
+        node.spec.as_mut().unwrap().unschedulable = Some(true);
+    }
+    let mut narrow = run();
+    narrow.spec.node_selector = from_value(json!({ "matchLabels": { "pool": "none" } })).unwrap();
+    let copy = copied(&nodes, &pods, &[]);
+    assert_eq!(copy.cordoned.len(), 2);
+    let rehearsed = rehearse_alone(&copy, &narrow, MACHINES, 1, &mut |_| ()).unwrap();
+    assert_eq!(rehearsed.played.report.pods.total, 2);
 }
 
 #[test]
