@@ -158,7 +158,7 @@ fn refusal(
     let node = &candidate.node;
     if let Some(slot) = tally.books.ledger.slots.get(&node.uid) {
         return Some(format!(
-            "node {} is already being worked on by {}",
+            "node {}, on which {} is still at work",
             node.name, slot.task
         ));
     }

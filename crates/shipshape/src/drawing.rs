@@ -54,7 +54,7 @@ pub(crate) fn colour(step: TaskStep) -> &'static str {
 
 /// A text in a colour, or as it is.
 pub(crate) fn paint(text: &str, colour: &str, is_coloured: bool) -> String {
-    if is_coloured && !colour.is_empty() {
+    if is_coloured && !colour.is_empty() && !text.is_empty() {
         format!("{colour}{text}\x1b[0m")
     } else {
         text.to_owned()
@@ -144,29 +144,23 @@ fn lines(rows: &[Vec<Cell>], widths: &[usize], last: usize, is_coloured: bool) -
     lines
 }
 
-/// Each row as its first cell, then the others under their heads.
+/// Each row as its first cell, then the others with their heads.
 fn blocks(rows: &[Vec<Cell>], width: usize, is_coloured: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let Some((heads, rows)) = rows.split_first() else {
         return lines;
     };
     for row in rows {
-        for (place, ((text, colour), (head, _))) in row.iter().zip(heads).enumerate() {
-            if place == 0 {
-                lines.push(paint(text, colour, is_coloured));
-            } else if !text.is_empty() {
-                let text = if head.is_empty() {
-                    text.clone()
-                } else {
-                    format!("{head} {text}")
-                };
-                for (place, piece) in wrapped(&text, width.saturating_sub(4)).iter().enumerate() {
-                    let shift = if place == 0 { 2 } else { 4 };
-                    let piece = paint(piece, colour, is_coloured);
-                    lines.push(format!("{}{piece}", " ".repeat(shift)));
-                }
-            }
+        if let Some((first, colour)) = row.first() {
+            lines.push(paint(first, colour, is_coloured));
         }
+        let others = row.iter().zip(heads).skip(1);
+        let others = others.filter(|((text, _), _)| !text.is_empty());
+        let others: Vec<String> = others
+            .map(|((text, _), (head, _))| format!("{head} {text}").trim_start().to_owned())
+            .collect();
+        let pieces = wrapped(&others.join(", "), width.saturating_sub(GAP));
+        lines.extend(pieces.iter().map(|piece| format!("  {piece}")));
     }
     lines
 }
@@ -286,9 +280,9 @@ mod tests {
             table(&rows, Some(30), false),
             [
                 "node-workers-003",
-                "  STEP Drain",
-                "  WAITS FOR pod shop/web-1",
-                "    to leave this node",
+                "  STEP Drain, WAITS FOR pod",
+                "  shop/web-1 to leave this",
+                "  node",
             ]
         );
         for width in 1..100 {

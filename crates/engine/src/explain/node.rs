@@ -76,6 +76,7 @@ fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
             .unwrap_or_else(|| "a slot".to_owned())
     });
     if state(run) == RunState::Paused {
+        told.waits_for = Some("its run to be resumed".to_owned());
         told.since = status.state_since.as_ref().map(|at| at.0);
         told.help(format!(
             "its run is paused; go on with: shipshape resume {}",

@@ -5,7 +5,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::Serialize;
-use shipshape_api::conditions::HELD;
+use shipshape_api::conditions::{ABORTED, COMPLETED, HELD};
+use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, RunState, TaskStep};
 use shipshape_engine::run::state;
 use shipshape_engine::view::Observed;
@@ -55,6 +56,9 @@ pub(super) struct RunLine {
     pub(super) seconds_left: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waits_for: Option<String>,
+    /// How it ended, in the controller's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<String>,
     /// What the preflight of the wave found, if that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) preflight: Option<String>,
@@ -161,6 +165,7 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
         waves,
         began,
         seconds_left: None,
+        ended: ended(&status),
         preflight: preflight.next(),
         autoscaler: held.map(|one| one.message.clone()),
         waits_for: status.pause_reason.or(status.waiting_for),
@@ -173,6 +178,14 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
         line.preflight = None;
     }
     line
+}
+
+fn ended(status: &NodePatchRunStatus) -> Option<String> {
+    let conditions = status.conditions.iter();
+    let mut words = conditions
+        .filter(|one| matches!(one.type_.as_str(), COMPLETED | ABORTED) && one.status == "True")
+        .map(|one| one.message.clone());
+    words.next()
 }
 
 /// How long the rest takes if it goes on like this.
@@ -263,6 +276,10 @@ fn of_run(run: &RunLine, now: Timestamp, is_coloured: bool) -> Vec<String> {
         };
         lines.push(paint(&format!("  {word}{waits}"), colour, is_coloured));
     }
+    // One that ended well has said everything in its first line.
+    if let Some(ended) = run.ended.as_ref().filter(|_| run.done < run.total.max(1)) {
+        lines.push(format!("  ended: {ended}"));
+    }
     if let Some(found) = &run.preflight {
         lines.push(paint(&format!("  preflight: {found}"), YELLOW, is_coloured));
     }
@@ -293,8 +310,13 @@ fn counts(run: &RunLine) -> String {
     let left = left
         .map(|left| format!("; about {} left at this pace", short(left)))
         .unwrap_or_default();
+    let rest = if run.state == RunState::Ending {
+        "left as they are"
+    } else {
+        "to come"
+    };
     format!(
-        "{} in work, {} parked, {} failed, {} to come{left}",
+        "{} in work, {} parked, {} failed, {} {rest}{left}",
         run.in_work,
         run.parked,
         run.failed,

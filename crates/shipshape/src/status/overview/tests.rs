@@ -135,3 +135,30 @@ fn a_held_autoscaler_is_shown_while_it_is_held() {
     assert!(shows("True"));
     assert!(!shows("False"));
 }
+
+#[test]
+fn a_run_that_ended_without_all_its_nodes_says_why() {
+    let done = |message: &str, done: i32, total: i32| {
+        let condition = json!({ "type": "Completed", "status": "True", "reason": "R",
+            "message": message, "lastTransitionTime": at(0) });
+        run(
+            "january",
+            &json!({ "completed": done, "total": total, "conditions": [condition] }),
+        )
+    };
+    let text = drawn(&[done("no node matches", 0, 0)], &[], at(9));
+    assert!(text.contains("ended: no node matches"), "{text}");
+    let text = drawn(&[done("2 node(s) replaced", 2, 2)], &[], at(9));
+    assert!(!text.contains("ended"), "{text}");
+}
+
+#[test]
+fn a_run_that_ends_has_no_nodes_to_come() {
+    let mut ending = run(
+        "january",
+        &json!({ "completed": 2, "total": 9, "failed": 0 }),
+    );
+    ending.spec.abort = Some(true);
+    let text = drawn(&[ending], &[], at(9));
+    assert!(text.contains("7 left as they are"), "{text}");
+}
