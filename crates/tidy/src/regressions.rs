@@ -25,7 +25,7 @@ pub(crate) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>, Error
         let (folder, name) = place_of(test);
         let mut sources = files
             .iter()
-            .filter(|file| file.starts_with(&folder) && file.ends_with(".rs"));
+            .filter(|file| file.starts_with(&folder) && is_source(file));
         let found = sources.try_fold(false, |found, file| {
             Ok::<_, Error>(found || has_test(&read(root, file)?, name))
         })?;
@@ -35,6 +35,10 @@ pub(crate) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>, Error
         }
     }
     Ok(findings)
+}
+
+fn is_source(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|it| it == "rs")
 }
 
 fn read(root: &Path, file: &str) -> Result<String, Error> {

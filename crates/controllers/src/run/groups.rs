@@ -28,9 +28,12 @@ const MEMORY: usize = 20_000;
 pub(crate) struct Memberships(Arc<Mutex<BTreeMap<ProviderId, Option<GroupId>>>>);
 
 impl Memberships {
-    fn known(&self, id: &ProviderId) -> Option<Option<GroupId>> {
+    /// `NotAsked` of a machine that nobody has asked about yet.
+    fn known(&self, id: &ProviderId) -> Observed<GroupId> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(id).cloned()
+        known
+            .get(id)
+            .map_or(Observed::NotAsked, |group| group.clone().into())
     }
 
     fn learn(&self, id: &ProviderId, group: Option<GroupId>) {
@@ -151,8 +154,9 @@ impl Seen<'_> {
     }
 
     async fn membership(&self, id: &ProviderId) -> Observed<GroupId> {
-        if let Some(known) = self.memberships.known(id) {
-            return known.into();
+        let known = self.memberships.known(id);
+        if !matches!(known, Observed::NotAsked) {
+            return known;
         }
         match found(self.provider.resolve(id).await) {
             Observed::Present(machine) => {
@@ -172,12 +176,12 @@ impl Seen<'_> {
         let named = Mutex::new(BTreeSet::new());
         move |node: &NodeView| {
             let id = node.provider_id.as_ref();
-            let group = id.and_then(|id| self.memberships.known(id)).flatten();
-            let Some(group) = group.filter(|group| self.full.contains(group)) else {
+            let group = id.map_or(Observed::NotAsked, |id| self.memberships.known(id));
+            let Some(group) = group.present().filter(|group| self.full.contains(*group)) else {
                 return false;
             };
             let mut named = named.lock().unwrap_or_else(PoisonError::into_inner);
-            !named.insert(group)
+            !named.insert(group.clone())
         }
     }
 }

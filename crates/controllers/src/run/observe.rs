@@ -17,7 +17,7 @@ use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
-use shipshape_engine::plan;
+use shipshape_engine::plan::{self, Newcomer};
 use shipshape_engine::run::{is_over, marks_wanted};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
@@ -56,61 +56,35 @@ pub(super) async fn observe(
         uid: run.metadata.uid.clone().unwrap_or_default(),
     };
     let mut open = look.tasks(Standing::Open);
-    // Before the next partition may begin, every node of this one is looked at once more.
-    let is_idle = open.is_empty();
+    if open.is_empty() {
+        // Before the next partition may begin, every node of this one is looked at once more.
+        look.forget_line();
+    }
     open.extend(look.tasks(Standing::Parked));
-    let status = run.status.clone().unwrap_or_default();
-    let is_resting = is_over(&status) && open.is_empty();
+    let is_resting = look.is_over() && open.is_empty();
     let ledger = if is_resting {
         Observed::NotAsked
     } else {
         ledger(context).await
     };
-    let abandoned = match ledger.present() {
-        Some(ledger) => look.abandoned(ledger).await?,
-        None => Vec::new(),
-    };
-    if is_idle {
-        look.forget_line();
-    }
-    let (waiting, on_their_way) = match ledger.present() {
-        Some(ledger) => {
-            let taken = ledger.slots.len().saturating_sub(abandoned.len());
-            look.line(ledger, window(&run, taken)).await
-        }
-        None if is_resting => (Vec::new(), BTreeMap::new()),
-        None => (look.waiting(WINDOW_SPARE, &|_| false), BTreeMap::new()),
+    let abandoned = look.abandoned(&ledger).await?;
+    let (waiting, on_their_way) = if is_resting {
+        Default::default()
+    } else {
+        look.line(&ledger, abandoned.len()).await
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
         etcd: look.etcd(&waiting, &ledger, &abandoned).await,
         known_providers: context.provider_types(),
-        nodes: match &status.plan {
-            Some(_) => Observed::NotAsked,
-            None => Observed::Present(all_nodes(context)),
-        },
+        nodes: look.nodes_to_plan(),
         abandoned,
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
-        down: match ledger.present() {
-            Some(ledger) => look.down(ledger),
-            None => Vec::new(),
-        },
-        unmarked: if status.marked == Some(true) {
-            Vec::new()
-        } else {
-            look.unmarked()
-        },
-        marked: if open.is_empty() {
-            look.marked()
-        } else {
-            Vec::new()
-        },
-        newcomers: if look.is_plan_done(&waiting, &open) {
-            newcomers::look(context, &run).await
-        } else {
-            Observed::NotAsked
-        },
+        down: look.down(&ledger),
+        unmarked: look.unmarked(),
+        marked: look.marked(open.is_empty()),
+        newcomers: look.newcomers(&waiting, &open).await,
         waiting,
         on_their_way,
         succeeded: stores
@@ -168,17 +142,46 @@ impl Look<'_> {
         self.run.status.as_ref()?.plan.as_ref()
     }
 
+    fn is_over(&self) -> bool {
+        self.run.status.as_ref().is_some_and(is_over)
+    }
+
+    /// All nodes, asked for only while there is no plan.
+    fn nodes_to_plan(&self) -> Observed<Vec<NodeView>> {
+        match self.plan() {
+            Some(_) => Observed::NotAsked,
+            None => Observed::Present(all_nodes(self.context)),
+        }
+    }
+
     /// Who waits, with their groups, and the machines on their way to each group.
     async fn line(
         &self,
-        ledger: &Ledger,
-        wanted: usize,
+        ledger: &Observed<Ledger>,
+        abandoned: usize,
     ) -> (Vec<Waiting>, BTreeMap<GroupId, usize>) {
-        let on_their_way = groups::on_their_way(self.context, ledger);
+        let (context, run) = (self.context, self.run);
+        let Some(ledger) = ledger.present() else {
+            return (self.waiting(WINDOW_SPARE, &|_| false), BTreeMap::new());
+        };
+        let wanted = window(run, ledger.slots.len().saturating_sub(abandoned));
+        let on_their_way = groups::on_their_way(context, ledger);
         let line = |skip: &dyn Fn(&NodeView) -> bool| self.waiting(wanted, skip);
-        let waiting =
-            groups::with_groups(self.context, self.run, ledger, &on_their_way, line).await;
+        let waiting = groups::with_groups(context, run, ledger, &on_their_way, line).await;
         (waiting, on_their_way)
+    }
+
+    /// Nodes that joined late, asked for only when everybody else has had a turn.
+    async fn newcomers(
+        &self,
+        waiting: &[Waiting],
+        open: &[Arc<NodePatchTask>],
+    ) -> Observed<Vec<Newcomer>> {
+        if self.is_plan_done(waiting, open) {
+            newcomers::look(self.context, self.run).await
+        } else {
+            Observed::NotAsked
+        }
     }
 
     /// How etcd fares, asked only while a control plane waits and none is in work.
@@ -293,7 +296,10 @@ impl Look<'_> {
     }
 
     /// Nodes of the run that are down and that no task works on.
-    fn down(&self, ledger: &Ledger) -> Vec<Down> {
+    fn down(&self, ledger: &Observed<Ledger>) -> Vec<Down> {
+        let Some(ledger) = ledger.present() else {
+            return Vec::new();
+        };
         let stores = &self.context.stores;
         stores
             .nodes
@@ -311,10 +317,13 @@ impl Look<'_> {
 
     /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
     /// not in the store, past the moment between grant and creation, and not there when asked live.
-    async fn abandoned(&self, ledger: &Ledger) -> Result<Vec<(String, String)>, PassError> {
+    async fn abandoned(
+        &self,
+        ledger: &Observed<Ledger>,
+    ) -> Result<Vec<(String, String)>, PassError> {
         let now = self.context.clock.now();
         let mut abandoned = Vec::new();
-        for (node_uid, slot) in &ledger.slots {
+        for (node_uid, slot) in ledger.present().into_iter().flat_map(|it| &it.slots) {
             let Some((namespace, name)) = slot.task.split_once('/') else {
                 continue;
             };
@@ -342,7 +351,8 @@ impl Look<'_> {
     }
 
     fn unmarked(&self) -> Vec<NodeTarget> {
-        let Some(plan) = self.plan() else {
+        let is_marked = self.run.status.as_ref().and_then(|it| it.marked) == Some(true);
+        let Some(plan) = self.plan().filter(|_| !is_marked) else {
             return Vec::new();
         };
         let part = Part {
@@ -370,7 +380,11 @@ impl Look<'_> {
         format!("{} marks", self.uid)
     }
 
-    fn marked(&self) -> Vec<NodeTarget> {
+    /// Asked for only once nobody is in work, because marks go last.
+    fn marked(&self, is_idle: bool) -> Vec<NodeTarget> {
+        if !is_idle {
+            return Vec::new();
+        }
         let nodes = &self.context.stores.nodes;
         let marked = nodes.first_by_index(NODES_BY_MARK, &self.uid, MARKS_AT_ONCE);
         marked.iter().map(|node| self.target(node)).collect()
