@@ -268,16 +268,25 @@ async fn mark(
     run: &str,
     marks: Marks,
 ) -> Result<(), PassError> {
-    let Live::Here(node) = context.nodes.live(&target.name, &target.uid).await? else {
-        return Ok(());
+    let key = Key::cluster(&target.name);
+    let nodes = &context.stores.nodes;
+    let written = match context.nodes.live(&target.name, &target.uid).await? {
+        Live::Here(node) => {
+            let wanted = with_marks(&node, &target.operation, run, marks);
+            Some(context.nodes.write(&node, &wanted).await?)
+        }
+        Live::Gone | Live::Replaced { .. } => None,
     };
-    let wanted = with_marks(&node, &target.operation, run, marks);
-    let written = context.nodes.write(&node, &wanted).await?;
-    // The end of a run looks for marks in the store; it must not miss the latest.
-    if let Some(version) = written.version() {
-        let key = Key::cluster(&target.name);
-        context.stores.nodes.expect(&key, version);
-        context.stores.nodes.wait_for(&key).await?;
+    // The next look asks the store for nodes to mark; it must neither miss the latest nor ask for the
+    // same one again because the watch is late.
+    match written.as_ref().and_then(Written::version) {
+        Some(version) => {
+            nodes.expect(&key, version);
+            nodes.wait_for(&key).await?;
+        }
+        None => {
+            nodes.refetch(&key).await?;
+        }
     }
     Ok(())
 }
