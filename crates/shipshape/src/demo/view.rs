@@ -20,7 +20,7 @@ use shipshape_scenarios::Stage;
 
 use super::pace;
 use crate::cli::{DemoOptions, Format, Speed};
-use crate::drawing::{Canvas, is_terminal, rows};
+use crate::drawing::{Canvas, is_coloured, is_terminal, rows};
 use crate::output::say;
 use picture::{Facts, picture};
 
@@ -119,6 +119,7 @@ impl Screen {
                 Speed::Times(times) => format!("{times}x"),
                 Speed::Max => "max".to_owned(),
             },
+            is_coloured: is_coloured(),
         });
         let lines = picture.fit(rows());
         let mut canvas = self.canvas.lock().unwrap_or_else(PoisonError::into_inner);

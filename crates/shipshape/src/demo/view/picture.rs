@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_engine::view::NodeView;
 
-use crate::drawing::{bar, colour};
+use crate::drawing::{bar, colour, paint};
 
 /// What the picture is drawn from.
 pub(super) struct Facts<'a> {
@@ -19,6 +19,7 @@ pub(super) struct Facts<'a> {
     pub(super) runs: &'a [Arc<NodePatchRun>],
     pub(super) elapsed: SignedDuration,
     pub(super) speed: String,
+    pub(super) is_coloured: bool,
 }
 
 /// The picture, not yet cut to a terminal.
@@ -88,7 +89,7 @@ pub(super) fn picture(facts: &Facts<'_>) -> Picture {
     let mut zones: BTreeMap<String, Vec<NodeLine>> = BTreeMap::new();
     for node in facts.nodes {
         let node = NodeView::of(node);
-        let line = node_line(&node, facts.tasks);
+        let line = node_line(&node, facts);
         zones.entry(node.zone).or_default().push(line);
     }
     Picture { head, zones }
@@ -106,7 +107,8 @@ fn run_line(run: &NodePatchRun) -> String {
     format!("run {name}  {bar}  {done} of {total}{waiting}")
 }
 
-fn node_line(node: &NodeView, tasks: &[Arc<NodePatchTask>]) -> NodeLine {
+fn node_line(node: &NodeView, facts: &Facts<'_>) -> NodeLine {
+    let tasks = facts.tasks;
     let about = |task: &&Arc<NodePatchTask>| task.spec.node_uid == node.uid;
     let replaced_by = |task: &&Arc<NodePatchTask>| {
         let status = task.status.as_ref();
@@ -134,10 +136,8 @@ fn node_line(node: &NodeView, tasks: &[Arc<NodePatchTask>]) -> NodeLine {
         ("\x1b[36m", "joining".to_owned(), String::new())
     };
     let cordon = if node.unschedulable { "cordoned" } else { "" };
-    let text = format!(
-        "  {:<24} {colour}{step:<10}\x1b[0m {cordon:<9} {words}",
-        node.name
-    );
+    let shown = paint(&format!("{step:<10}"), colour, facts.is_coloured);
+    let text = format!("  {:<24} {shown} {cordon:<9} {words}", node.name);
     NodeLine {
         text,
         step,
@@ -184,6 +184,7 @@ mod tests {
             runs: &[Arc::new(run)],
             elapsed: SignedDuration::from_secs(3_725),
             speed: "20x".to_owned(),
+            is_coloured: false,
         })
     }
 
@@ -193,6 +194,7 @@ mod tests {
         for expected in ["01:02:05", "1 of 2", "waits for a slot", "zone a", "n1"] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
+        assert!(!text.contains('\x1b'), "nobody asked for colours\n{text}");
     }
 
     #[test]
