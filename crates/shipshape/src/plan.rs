@@ -92,15 +92,7 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
     let views = survey.views();
     let wrong = |error: &dyn std::fmt::Display| Failure::WrongInput(error.to_string());
     let plan = plan(&run.spec, &views.nodes).map_err(|error| wrong(&error))?;
-    let (mut pace, measured) = pace(cluster, options).await;
-    let timeout = run
-        .spec
-        .drain
-        .as_ref()
-        .and_then(|drain| drain.timeout.as_deref());
-    if let Some(limit) = span::parse(timeout).ok().filter(|span| !span.is_zero()) {
-        pace.drain_limit = limit;
-    }
+    let (pace, measured) = pace(cluster, options, &run).await;
     let mut look = Look {
         cluster,
         run: &run,
@@ -167,8 +159,13 @@ fn records(found: &[Finding]) -> Vec<FindingRecord> {
 }
 
 /// How long things take here: as measured, unless somebody says otherwise.
-async fn pace(cluster: &Cluster, options: &PlanOptions) -> (Pace, usize) {
+async fn pace(cluster: &Cluster, options: &PlanOptions, run: &NodePatchRun) -> (Pace, usize) {
     let mut pace = Pace::default();
+    let drain = run.spec.drain.as_ref();
+    let timeout = drain.and_then(|drain| drain.timeout.as_deref());
+    if let Some(limit) = span::parse(timeout).ok().filter(|span| !span.is_zero()) {
+        pace.drain_limit = limit;
+    }
     // A cluster without the kinds has no history.
     let tasks: Vec<NodePatchTask> = cluster.all().await.unwrap_or_default();
     let measured = pace.measured(&tasks);
