@@ -18,6 +18,11 @@ use crate::view::Observed;
 /// Whether the lock has been held so long that this pass must look after it. Most replacements end
 /// before, and never ask.
 pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp) -> bool {
+    let status = snapshot.task.status.as_ref();
+    let locked = status
+        .into_iter()
+        .flat_map(|status| &status.conditions)
+        .find(|one| one.type_ == LOCKED);
     let is_at_work = match step_of(snapshot) {
         TaskStep::Provision
         | TaskStep::Join
@@ -25,20 +30,15 @@ pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp)
         | TaskStep::Settle
         | TaskStep::Recover
         | TaskStep::RemoveMember
-        | TaskStep::Undo
-        | TaskStep::Backoff
-        | TaskStep::Parked
         | TaskStep::Cordon
         | TaskStep::Drain
         | TaskStep::Remove
         | TaskStep::Forget => true,
+        // A task that was called off, gave up or was set aside before it had the lock has touched
+        // nothing: there is nothing to keep.
+        TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked => locked.is_some(),
         TaskStep::Lock | TaskStep::Release | TaskStep::Done | TaskStep::Failed => false,
     };
-    let status = snapshot.task.status.as_ref();
-    let locked = status
-        .into_iter()
-        .flat_map(|status| &status.conditions)
-        .find(|one| one.type_ == LOCKED);
     is_at_work && locked.is_none_or(|one| is_old(one.last_transition_time.0, settings, now))
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::conditions::LOCKED;
 use shipshape_api::names::ANNOTATION_RETRY;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
 
@@ -16,6 +17,7 @@ use super::settle::gate;
 use super::undo::gave_up;
 use super::{member, order};
 use crate::admit::{self, Books, Waiting};
+use crate::condition;
 use crate::decision::{Effect, Notice};
 use crate::drain;
 use crate::ledger::Ledger;
@@ -151,7 +153,9 @@ fn resume(draft: &mut Draft<'_>) {
     if slot.is_some() {
         draft.status.parked = None;
         let has_machine = draft.status.new_machine.is_some() || order::is_terminate_first(draft);
-        let next = if has_machine {
+        // A task that had failed has given its lock back.
+        let is_locked = condition::is_true(&draft.status.conditions, LOCKED);
+        let next = if has_machine && is_locked {
             order::before_drain(draft)
         } else {
             TaskStep::Lock

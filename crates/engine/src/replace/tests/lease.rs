@@ -1,6 +1,7 @@
 //! A lock is renewed while the work lasts, and nothing is done without it.
 
 use jiff::SignedDuration;
+use shipshape_api::node_patch_task::{ParkRecord, StepRecord};
 
 use super::*;
 
@@ -118,4 +119,60 @@ fn a_lock_that_goes_with_its_node_is_given_back_only_while_the_node_is_there() {
         };
         assert_eq!(names, wanted, "{goes_with_node} {is_node_gone}");
     }
+}
+
+#[test]
+fn a_task_that_never_had_the_lock_comes_to_its_end_without_it() {
+    for found in [Observed::Absent, lock("another")] {
+        let mut world = fair_world();
+        world.lock = found;
+        world.new_machine = Observed::Absent;
+        world.new_node = Observed::Absent;
+        world.run.call_off = Some("the run is gone".to_owned());
+        for step in [TaskStep::Undo, TaskStep::Release, TaskStep::Failed] {
+            let decision = decide(&world, &Settings::default(), after(1));
+            assert_eq!(decision.status.step_name(), step);
+            assert_eq!(decision.effects, []);
+            world.task.status = Some(decision.status);
+        }
+    }
+}
+
+#[test]
+fn a_task_whose_lock_was_taken_for_too_long_tries_again() {
+    let mut world = fair_world();
+    world.lock = lock("another");
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let late = after(60);
+    for step in [TaskStep::Undo, TaskStep::Backoff] {
+        let decision = decide(&world, &Settings::default(), late);
+        assert_eq!(decision.status.step_name(), step);
+        world.task.status = Some(decision.status);
+    }
+    let later = late + Settings::default().retry_backoff;
+    let decision = decide(&world, &Settings::default(), later);
+    assert_eq!(decision.status.step_name(), TaskStep::Lock);
+}
+
+#[test]
+fn a_terminate_first_task_that_is_tried_again_takes_its_lock_first() {
+    let mut world = fair_world();
+    world.lock = Observed::Absent;
+    world.slot = Observed::Present(());
+    let status = world.task.status.get_or_insert_default();
+    status.terminate_first = Some(true);
+    status.parked = Some(ParkRecord {
+        reason: "AskedAgain".to_owned(),
+        message: "a person asked for another try".to_owned(),
+        since: Time(start()),
+        resuming: true,
+    });
+    status.step = Some(StepRecord {
+        name: TaskStep::Parked,
+        since: Time(start()),
+        deadline: None,
+    });
+    let decision = decide(&world, &Settings::default(), after(1));
+    assert_eq!(decision.status.step_name(), TaskStep::Lock);
 }
