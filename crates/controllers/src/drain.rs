@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use shipshape_cluster::Key;
 use shipshape_engine::drain::{Around, is_guarded};
-use shipshape_engine::view::{AttachmentView, BudgetView, PodView};
+use shipshape_engine::view::{AttachmentView, BudgetView, Observed, PodView};
 
 use crate::context::{
     ATTACHMENTS_BY_NODE, BUDGETS_BY_NAMESPACE, CLAIMS_BY_VOLUME, Context, PODS_BY_NODE,
@@ -28,6 +28,19 @@ pub(crate) fn pods(context: &Context, node: &str) -> Vec<PodView> {
 pub(crate) fn pods_as_stored(context: &Context, node: &str) -> Vec<PodView> {
     let pods = context.stores.pods.by_index(PODS_BY_NODE, node);
     pods.iter().map(|pod| PodView::clone(pod)).collect()
+}
+
+/// The pods that a list shows, if it can be believed. One that lacks a pod which the watch still has is
+/// old, cut short or empty by mistake; in a moment one of the two will tell the other's news.
+pub(crate) fn confirmed(listed: Vec<PodView>, stored: &[PodView]) -> Observed<Vec<PodView>> {
+    let lacks = |known: &&PodView| !listed.iter().any(|pod| pod.uid == known.uid);
+    match stored.iter().find(lacks) {
+        Some(pod) => Observed::Unknown(format!(
+            "the list of pods lacks {}/{}, which the watch still has",
+            pod.namespace, pod.name
+        )),
+        None => Observed::Present(listed),
+    }
 }
 
 /// The budgets in the namespaces of these pods, with the room that this process has not taken yet.
@@ -109,4 +122,33 @@ fn wait_for_budgets(context: &Context, task: &Key, pods: &[PodView], budgets: &[
     });
     let keys = guards.map(|budget| Key::new(&budget.namespace, &budget.name));
     context.evictions.wait(task, keys.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(uid: &str) -> PodView {
+        PodView {
+            uid: uid.to_owned(),
+            ..PodView::default()
+        }
+    }
+
+    #[test]
+    fn a_list_that_lacks_a_pod_of_the_watch_is_not_believed() {
+        for listed in [vec![], vec![pod("b")]] {
+            let seen = confirmed(listed, &[pod("a"), pod("b")]);
+            assert!(matches!(seen, Observed::Unknown(_)), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_knows_more_than_the_watch_is_believed() {
+        for stored in [vec![], vec![pod("a")]] {
+            let seen = confirmed(vec![pod("a")], &stored);
+            assert_eq!(seen.present().map(Vec::len), Some(1));
+        }
+        assert_eq!(confirmed(vec![], &[]).present().map(Vec::len), Some(0));
+    }
 }

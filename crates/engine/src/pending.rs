@@ -12,13 +12,13 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::OVERDUE;
-use shipshape_api::{CspState, PendingNode, PendingNodeGoal, PendingNodeStatus, names};
+use shipshape_api::{CspState, PendingNode, PendingNodeGoal, PendingNodeStatus};
 
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect};
 use crate::machine::{Machine, MachineState};
 use crate::settings::Settings;
-use crate::sweep::COMPLETED;
+use crate::sweep::is_completed;
 use crate::view::{NodeView, Observed};
 
 /// How many times as old as at the last telling a machine's object is when a usual state is told again.
@@ -294,12 +294,6 @@ impl Draft<'_> {
         let conditions = &mut self.decision.status.conditions;
         condition::set(conditions, claim, generation, self.now);
     }
-}
-
-/// Whether the replacement that the machine was made for is over.
-fn is_completed(machine: &Machine) -> bool {
-    let state = machine.tags.get(names::TAG_STATE);
-    state.is_some_and(|state| state == COMPLETED)
 }
 
 /// Why a machine must not be ended now: pods may run there and more may come. A node that is closed,

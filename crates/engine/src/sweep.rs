@@ -64,6 +64,12 @@ pub enum Reason {
     Unclear(String),
 }
 
+/// Whether the replacement that the machine was made for is over.
+pub fn is_completed(machine: &Machine) -> bool {
+    let state = machine.tags.get(names::TAG_STATE);
+    state.is_some_and(|state| state == COMPLETED)
+}
+
 /// Whether the tags alone make a machine one to look into.
 pub fn is_suspect(machine: &Machine) -> bool {
     reason_in_tags(machine).is_none()
@@ -96,7 +102,7 @@ fn reason_in_tags(machine: &Machine) -> Option<Reason> {
     if tag(names::TAG_TOKEN).is_none() || tag(names::TAG_TASK).is_none() {
         return Some(Reason::NotOurs);
     }
-    if tag(names::TAG_STATE) == Some(COMPLETED) {
+    if is_completed(machine) {
         return Some(Reason::Completed);
     }
     let is_leaving = matches!(

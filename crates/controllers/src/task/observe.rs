@@ -109,6 +109,7 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
             if snapshot.run.spec.is_none() {
                 snapshot.slot = look.slot().await;
             }
+            snapshot.pending = look.pending(look.new_provider_id()).await;
             snapshot.new_machine = look.new_machine().await;
         }
         TaskStep::Done | TaskStep::Failed => {
@@ -434,7 +435,8 @@ impl Look<'_> {
                     .unwrap_or_default()
                     .is_empty() =>
             {
-                Observed::Present(list.items.iter().map(PodView::of).collect())
+                let listed = list.items.iter().map(PodView::of).collect();
+                drain::confirmed(listed, &drain::pods_as_stored(self.context, node))
             }
             Ok(_) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
             Err(error) => Observed::Unknown(in_full(&error)),

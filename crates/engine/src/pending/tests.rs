@@ -2,7 +2,10 @@
 
 use shipshape_api::PendingNodeSpec;
 
+use shipshape_api::names;
+
 use super::*;
+use crate::sweep::COMPLETED;
 
 fn start() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()

@@ -13,8 +13,9 @@ use super::facts::{note_protection, operation, own_node, task_key};
 use super::park::{is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
+use crate::machine::Machine;
 use crate::snapshot::LockView;
-use crate::sweep::COMPLETED;
+use crate::sweep::{COMPLETED, is_completed};
 use crate::view::is_kept;
 
 /// Entered when the work is over, well or badly. Left when the protection is lifted. The run gives the
@@ -48,28 +49,49 @@ pub(super) fn release(draft: &mut Draft<'_>) {
     }
 }
 
-/// Asks for the end of the new machine's protection; says whether it was protected.
+/// Asks for the end of the new machine's protection; says whether it may still be protected. The object
+/// that protects it must have gone: its last call might come after ours.
 fn lift_protection(draft: &mut Draft<'_>) -> Result<bool, Unclear> {
     if draft.status.new_machine.is_none() {
         return Ok(false);
     }
+    let about = "whether the new machine is followed";
+    if draft.look(&draft.snapshot.pending, about)?.is_some() {
+        draft.wait("its PendingNode to go".to_owned(), None);
+        return Err(Unclear);
+    }
     let about = "whether the new machine is protected";
     let Some(machine) = draft.look(&draft.snapshot.new_machine, about)? else {
-        return Ok(false);
+        return Ok(is_young(draft));
     };
     note_protection(draft, machine.protected);
-    if !machine.protected {
-        return Ok(false);
+    Ok(!is_given_back(draft, &machine))
+}
+
+/// Whether the machine may be too new for the cloud to show.
+fn is_young(draft: &Draft<'_>) -> bool {
+    let asked = draft.status.replacement.as_ref();
+    asked.is_some_and(|asked| {
+        draft.now.duration_since(asked.requested_at.0) < draft.settings.cloud_lag
+    })
+}
+
+/// Whether the new machine is an ordinary member of its group; asks for that if not. A cloud may show
+/// what was for a while: only together with our tag does the missing protection prove that it was
+/// lifted, because the tag comes first.
+pub(super) fn is_given_back(draft: &mut Draft<'_>, machine: &Machine) -> bool {
+    if !machine.protected && is_completed(machine) {
+        return true;
     }
     draft.effect(Effect::TagMachine {
         id: machine.id.clone(),
         state: COMPLETED,
     });
     draft.effect(Effect::ProtectMachine {
-        id: machine.id,
+        id: machine.id.clone(),
         protected: false,
     });
-    Ok(true)
+    false
 }
 
 fn end(draft: &mut Draft<'_>) {

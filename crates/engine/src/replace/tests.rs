@@ -8,12 +8,13 @@ mod ways_out;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::SUCCEEDED;
-use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase};
+use shipshape_api::{NodePatchTask, NodePatchTaskSpec, TaskPhase, names};
 
 use super::*;
 use crate::condition;
 use crate::machine::{Group, Machine, MachineState, Template};
 use crate::snapshot::LockView;
+use crate::sweep::COMPLETED;
 use crate::view::{NodeView, Observed, PodView};
 
 const OPERATION: &str = "task-uid";
@@ -60,6 +61,15 @@ fn machine(id: &str, state: MachineState) -> Machine {
     }
 }
 
+/// The same, as an ordinary member of its group.
+fn completed(machine: Machine) -> Machine {
+    let tag = (names::TAG_STATE.to_owned(), COMPLETED.to_owned());
+    Machine {
+        tags: [tag].into(),
+        ..machine
+    }
+}
+
 fn lock(operation: &str) -> Observed<LockView> {
     Observed::Present(LockView {
         operation: operation.to_owned(),
@@ -87,7 +97,7 @@ fn fair_world() -> TaskSnapshot {
         old_node: Observed::Present(node("old")),
         new_node: Observed::Present(node("new")),
         old_machine: Observed::Present(machine("m-old", MachineState::Ready)),
-        new_machine: Observed::Present(machine("m-new", MachineState::Ready)),
+        new_machine: Observed::Present(completed(machine("m-new", MachineState::Ready))),
         pending: Observed::Absent,
         group: Observed::Present(Group {
             id: "workers".into(),
@@ -424,7 +434,7 @@ fn the_slot_is_given_back_before_the_end_and_the_lock_after_it_is_stored() {
     world.slot = Observed::Present(());
     assert_eq!(effects(&look(&world)), ["ReleaseSlot"]);
     let mut world = world_at(TaskStep::Done);
-    world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
+    world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
     world.lock = lock(OPERATION);
     assert_eq!(effects(&look(&world)), ["ReleaseLock", "DropFinalizer"]);
     world.lock = Observed::Unknown("no answer".to_owned());

@@ -11,12 +11,12 @@ use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
 use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
+use super::release::is_given_back;
 use super::{member, order};
 use crate::decision::Effect;
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
-use crate::sweep::COMPLETED;
 use crate::view::NodeView;
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
@@ -211,16 +211,9 @@ fn keep_machine(draft: &mut Draft<'_>) {
         return draft.wait(format!("node {} to take pods again", node.name), None);
     }
     match draft.look(&draft.snapshot.new_machine, "how the new machine fares") {
-        Ok(Some(machine)) if machine.protected => {
-            draft.effect(Effect::TagMachine {
-                id: machine.id.clone(),
-                state: COMPLETED,
-            });
-            draft.effect(Effect::ProtectMachine {
-                id: machine.id.clone(),
-                protected: false,
-            });
-            draft.wait("the new machine's protection to be lifted".to_owned(), None);
+        Ok(Some(machine)) if !is_given_back(draft, &machine) => {
+            let reason = "the new machine's protection to be lifted".to_owned();
+            draft.wait(reason, Some(draft.settings.machine_poll));
         }
         Ok(_) => conclude(draft),
         Err(Unclear) => {}

@@ -52,11 +52,38 @@ fn a_ready_node_that_never_counted_as_joined_is_emptied_too() {
 #[test]
 fn the_new_machine_is_free_at_the_end() {
     let mut world = world_at(TaskStep::Release);
-    world.new_machine = Observed::Present(Machine {
+    let new = machine("m-new", MachineState::Ready);
+    let protected = Machine {
         protected: true,
-        ..machine("m-new", MachineState::Ready)
-    });
-    assert_eq!(effects(&look(&world)), ["TagMachine", "ProtectMachine"]);
+        ..new.clone()
+    };
+    // An old sight of the cloud shows no protection that was asked for since.
+    for seen in [protected.clone(), completed(protected), new.clone()] {
+        world.new_machine = Observed::Present(seen);
+        let decision = look(&world);
+        assert_eq!(effects(&decision), ["TagMachine", "ProtectMachine"]);
+        assert_eq!(step(&decision), TaskStep::Release);
+    }
+    world.new_machine = Observed::Present(completed(new));
+    assert_eq!(step(&look(&world)), TaskStep::Done);
+}
+
+#[test]
+fn a_new_machine_that_the_cloud_does_not_show_yet_is_waited_for() {
+    let mut world = world_at(TaskStep::Release);
+    world.new_machine = Observed::Absent;
+    assert_eq!(step(&look(&world)), TaskStep::Release);
+    let later = start() + Settings::default().cloud_lag;
+    assert_eq!(step_of(&next(&world, later)), TaskStep::Done);
+}
+
+#[test]
+fn protection_is_lifted_only_once_nobody_can_ask_for_it_any_more() {
+    let mut world = world_at(TaskStep::Release);
+    world.pending = pending(PendingNodeGoal::Join, CspState::Ready);
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert_eq!(step(&decision), TaskStep::Release);
 }
 
 #[test]

@@ -466,7 +466,8 @@ fn terminate_first_empties_and_removes_the_old_machine_before_the_new_one_is_ask
             TaskStep::Forget => world.old_node = Observed::Absent,
             TaskStep::Provision => {
                 assert_eq!(effects(&look(&world)), ["EnsureReplacement"]);
-                world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+                let made = machine("m-new", MachineState::Ready);
+                world.new_machine = Observed::Present(completed(made));
             }
             TaskStep::Join => world.new_node = Observed::Present(node("new")),
             TaskStep::Release => world.lock = Observed::Absent,
@@ -570,13 +571,10 @@ fn a_failed_task_is_tried_again_when_a_person_asks() {
     let mut world = next(&world, start());
     world.run.call_off = None;
     assert_eq!(step_of(&world), TaskStep::Failed);
-    let wish = (
-        shipshape_api::names::ANNOTATION_RETRY.to_owned(),
-        "1".to_owned(),
-    );
+    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
     world.task.metadata.annotations = Some([wish].into());
     assert_eq!(effects(&look(&world)), ["EnsureFinalizer"]);
-    world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
+    world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
     let again = next(&world, start());
     assert_eq!(step_of(&again), TaskStep::Parked);
     let status = again.task.status.unwrap();
