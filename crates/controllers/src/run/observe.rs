@@ -331,7 +331,14 @@ impl Look<'_> {
             let tasks = &self.context.stores.tasks;
             let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
             let is_free = match tasks.get(&key) {
-                Some(task) => has_ended_since(&task, slot.granted_at),
+                Some(task) if has_ended_since(&task, slot.granted_at) => true,
+                // Times are those of two processes, whose clocks may differ. A task that is tried again
+                // says so before it asks for its slot, so a look after the ledger's tells.
+                Some(task) if is_final(&task) => tasks
+                    .refetch(&key)
+                    .await?
+                    .is_none_or(|task| is_final(&task)),
+                Some(_) => false,
                 None if is_fresh => false,
                 None => tasks.refetch(&key).await?.is_none(),
             };
@@ -445,6 +452,11 @@ fn place_of(plan: &RunPlan, number: usize) -> Option<(&Partition, usize)> {
         place -= wave.nodes.len();
     }
     None
+}
+
+fn is_final(task: &NodePatchTask) -> bool {
+    let status = task.status.as_ref();
+    status.is_some_and(|status| status.step_name().is_final())
 }
 
 /// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than

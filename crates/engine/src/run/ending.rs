@@ -10,7 +10,7 @@ use shipshape_api::reasons::NO_CANDIDATES;
 use super::{Draft, kept, some_of};
 use crate::condition::{self, Truth};
 use crate::decision::{Effect, Marks, Notice};
-use crate::view::is_kept;
+use crate::view::{Observed, is_kept};
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,9 @@ impl Draft<'_> {
             .collect();
         if let Some(text) = some_of(&open) {
             return self.wait(format!("tasks to be put back or finished: {text}"));
+        }
+        if let Observed::Unknown(why) = &self.snapshot.ledger {
+            return self.wait(format!("the ledger: {why}"));
         }
         if self.free_slots() {
             self.wait("the slots of the last tasks to be given back".to_owned());

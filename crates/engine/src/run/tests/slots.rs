@@ -47,3 +47,20 @@ fn the_slot_of_a_task_that_is_made_again_stays() {
     };
     assert_eq!(names_of(&look(&snapshot)), ["EnsureTask"]);
 }
+
+#[test]
+fn no_run_ends_while_nobody_can_tell_which_slots_are_taken() {
+    let mut completed = planned();
+    completed.run.status.as_mut().unwrap().current_iteration = Some(1);
+    let mut aborted = planned();
+    aborted.run.spec.abort = Some(true);
+    let mut deleted = planned();
+    deleted.run.metadata.deletion_timestamp = Some(Time(now()));
+    for mut snapshot in [completed, aborted, deleted] {
+        snapshot.ledger = Observed::Unknown("no answer".to_owned());
+        let decision = look(&snapshot);
+        assert_eq!(names_of(&decision), Vec::<&str>::new());
+        assert!(!is_over(&decision.status));
+        assert!(decision.status.waiting_for.unwrap().contains("no answer"));
+    }
+}
