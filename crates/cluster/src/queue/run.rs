@@ -15,6 +15,10 @@ use super::Queue;
 use crate::backoff::Backoff;
 use crate::error::ErrorClass;
 
+/// So often in a row a pass may ask to look again at once. One that goes on asking waits for something
+/// that only time brings, such as a watch that is late; without a wait it would never come.
+const AT_ONCE_MAX: u32 = 20;
+
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -58,7 +62,7 @@ where
     Work: Fn(Key) -> Pass,
     Pass: Future<Output = Outcome>,
 {
-    let mut failures: BTreeMap<Key, Backoff> = BTreeMap::new();
+    let mut restless: BTreeMap<Key, Restless> = BTreeMap::new();
     let mut in_hand = FuturesUnordered::new();
     let mut open = true;
     let start = |key: Key| {
@@ -70,7 +74,7 @@ where
         tokio::select! {
             biased;
             Some((key, outcome)) = in_hand.next(), if !in_hand.is_empty() => {
-                settle(queue, pace, &mut failures, (key, outcome));
+                settle(queue, pace, &mut restless, (key, outcome));
             }
             next = queue.next(), if has_room => match next {
                 Some(key) => in_hand.push(start(key)),
@@ -80,31 +84,51 @@ where
     }
 }
 
+/// How often in a row a key has failed or has asked to be looked at again at once.
+struct Restless {
+    backoff: Backoff,
+    at_once: u32,
+}
+
 fn settle<Key: Ord + Clone + Display>(
     queue: &Queue<Key>,
     pace: Pace,
-    failures: &mut BTreeMap<Key, Backoff>,
+    restless: &mut BTreeMap<Key, Restless>,
     (key, outcome): (Key, Outcome),
 ) {
+    let now = queue.clock().now();
+    let after = |wait: Duration| {
+        let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
+        now.saturating_add(wait).unwrap_or(Timestamp::MAX)
+    };
+    let fresh = || Restless {
+        backoff: Backoff::new(pace.first_retry, pace.last_retry),
+        at_once: 0,
+    };
     let wake = match outcome {
+        Outcome::Done { wake: Some(wake) } if wake <= now => {
+            let known = restless.entry(key.clone()).or_insert_with(fresh);
+            if known.at_once == 0 {
+                known.backoff.reset();
+            }
+            known.at_once += 1;
+            let is_too_often = known.at_once > AT_ONCE_MAX;
+            Some(if is_too_often {
+                after(known.backoff.wait())
+            } else {
+                wake
+            })
+        }
         Outcome::Done { wake } => {
-            failures.remove(&key);
+            restless.remove(&key);
             wake
         }
         Outcome::Retry { class } => {
-            let backoff = failures
-                .entry(key.clone())
-                .or_insert_with(|| Backoff::new(pace.first_retry, pace.last_retry));
-            let wait = backoff.wait();
+            let known = restless.entry(key.clone()).or_insert_with(fresh);
+            known.at_once = 0;
+            let wait = known.backoff.wait();
             tracing::debug!(%key, %class, ?wait, "will try again");
-            let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
-            Some(
-                queue
-                    .clock()
-                    .now()
-                    .saturating_add(wait)
-                    .unwrap_or(Timestamp::MAX),
-            )
+            Some(after(wait))
         }
     };
     if let Some(wake) = wake {

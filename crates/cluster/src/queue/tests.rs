@@ -150,6 +150,23 @@ async fn failures_wait_longer_each_time_and_a_success_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pass_that_asks_for_the_next_at_once_over_and_over_lets_time_pass() {
+    let queue = queue();
+    queue.add("key".to_owned());
+    let passes = Cell::new(0);
+    let work = |_| {
+        passes.set(passes.get() + 1);
+        let now = queue.clock().now();
+        if now > after(10) {
+            queue.close();
+        }
+        async move { Outcome::Done { wake: Some(now) } }
+    };
+    run(&queue, Pace::default(), work).await;
+    assert!(passes.get() < 30, "{} passes", passes.get());
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_keys_are_in_hand_than_allowed_and_never_one_twice() {
     let queue = queue();
     for number in 0..20 {
