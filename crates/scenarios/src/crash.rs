@@ -48,9 +48,8 @@ pub fn points(scenario: &Scenario) -> Result<Vec<Point>, StoryError> {
     Ok(points)
 }
 
-/// Plays a scenario with the fault of one point. A fault that nothing met is itself a complaint: the
-/// point does not exist.
-pub fn play(scenario: &Scenario, point: &Point) -> Result<Report, StoryError> {
+/// The one fault of a point.
+pub fn plan(point: &Point) -> Plan {
     let fault = match point.moment {
         Moment::Before => Fault::CrashBefore,
         Moment::After => Fault::CrashAfter,
@@ -60,10 +59,14 @@ pub fn play(scenario: &Scenario, point: &Point) -> Result<Report, StoryError> {
             reason: "ServiceUnavailable".to_owned(),
         },
     };
-    let rule = Rule::always(fault)
-        .with_effect(&point.effect)
-        .only(point.number);
-    let troubles = Troubles::of(Plan::of([rule]));
+    let rule = Rule::always(fault).with_effect(&point.effect);
+    Plan::of([rule.only(point.number)])
+}
+
+/// Plays a scenario with the fault of one point. A fault that nothing met is itself a complaint: the
+/// point does not exist.
+pub fn play(scenario: &Scenario, point: &Point) -> Result<Report, StoryError> {
+    let troubles = Troubles::of(plan(point));
     let mut report = play_alone_through(scenario, SEED, &troubles)?.report;
     if troubles.faults.strikes().is_empty() {
         let text = format!("there is no effect {}#{}", point.effect, point.number);

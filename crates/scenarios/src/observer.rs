@@ -16,13 +16,15 @@ use shipshape_api::{NodePatchRun, NodePatchTask, names};
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Store};
 use shipshape_engine::condition;
-use shipshape_engine::machine::MachineState;
+use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
+use shipshape_simulator::cloud::node_name;
+use shipshape_simulator::faults::{Faults, Told};
 use tokio::sync::Notify;
 
 use crate::stage::{OPERATOR, Stage};
 use crate::timeline::Timeline;
-use crate::witness::{Call, Fact, Witness};
+use crate::witness::{Call, Fact, Hearing, Witness};
 
 /// What the observer calls itself to the API.
 const OBSERVER: &str = "witness";
@@ -38,10 +40,12 @@ struct Seen {
     provider_ids: BTreeMap<String, String>,
     /// UIDs of all runs that there ever were.
     runs: BTreeSet<String>,
+    /// Where each operator meets its faults, and what it heard.
+    ears: Vec<Faults>,
 }
 
 impl Seen {
-    fn from_now_on(stage: &Stage, witness: Witness) -> Self {
+    fn from_now_on(stage: &Stage, witness: Witness, ears: Vec<Faults>) -> Self {
         Self {
             witness,
             timeline: Timeline::new(stage.clock.now()),
@@ -50,6 +54,7 @@ impl Seen {
             members: 0,
             provider_ids: BTreeMap::new(),
             runs: BTreeSet::new(),
+            ears,
         }
     }
 }
@@ -70,9 +75,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to watch; returns when the first look is complete.
-    pub async fn start(stage: Stage, witness: Witness) -> Self {
-        let seen = Arc::new(Mutex::new(Seen::from_now_on(&stage, witness)));
+    /// Begins to watch; returns when the first look is complete. `ears` are what the operators hear
+    /// through.
+    pub async fn start(stage: Stage, witness: Witness, ears: Vec<Faults>) -> Self {
+        let seen = Arc::new(Mutex::new(Seen::from_now_on(&stage, witness, ears)));
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
         let attachments = Store::new();
@@ -182,6 +188,7 @@ fn read_logs(stage: &Stage, seen: &mut Seen) {
         seen.witness.see(at, Fact::Request(request));
     }
     read_etcd(stage, seen);
+    read_ears(stage, seen);
     let calls = stage.cloud.log_since(seen.calls);
     let until = stage.clock.now().checked_sub(stage.lag);
     let until = until.unwrap_or(jiff::Timestamp::MIN);
@@ -230,6 +237,41 @@ fn read_etcd(stage: &Stage, seen: &mut Seen) {
     for event in etcd.log_since(seen.members) {
         seen.members += 1;
         seen.witness.see(event.at, Fact::Etcd(event));
+    }
+}
+
+/// What the operators asked, heard and did since the last look.
+fn read_ears(stage: &Stage, seen: &mut Seen) {
+    let now = stage.clock.now();
+    for (operator, ear) in seen.ears.iter().enumerate() {
+        for told in ear.told() {
+            let hearing = match told {
+                Told::Asked { question, heard } => Hearing::Asked { question, heard },
+                Told::Acted { effect, object } => Hearing::Acted {
+                    upon: rests_upon(&effect, &object),
+                    effect: format!("{effect} {object}"),
+                },
+                Told::Restarted => Hearing::Restarted,
+            };
+            seen.witness.see(now, Fact::Hearing(operator, hearing));
+        }
+    }
+}
+
+/// The questions that must have been answered before something is made or removed. Only those that
+/// nobody but the one who acts asks: else the silence that another met would count against it.
+fn rests_upon(effect: &str, object: &str) -> Vec<String> {
+    match effect {
+        "cloud ensureReplacement" => vec![format!("cloud findReplacement {object}")],
+        "cloud deleteMachine" => {
+            let node = node_name(&MachineId(object.to_owned()));
+            vec![
+                format!("get nodes/{node}"),
+                format!("list pods spec.nodeName={node}"),
+            ]
+        }
+        "delete nodes" => vec![format!("get {object}")],
+        _ => Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ mod last_words;
 mod leftovers;
 mod operator_process;
 mod runs;
+mod standstill;
 mod troubles;
 
 use std::time::Duration;
@@ -133,7 +134,8 @@ pub async fn play_troubled(
     troubles: &Troubles,
 ) -> Result<Played, StoryError> {
     prepare(&stage.client("story"), &scenario.intents).await?;
-    let observer = Observer::start(stage.clone(), Witness::new(stage.lag.is_zero())).await;
+    let witness = Witness::new(stage.lag.is_zero());
+    let observer = Observer::start(stage.clone(), witness, troubles.ears()).await;
     let mut operator_process = OperatorProcess::troubled(stage, &scenario.settings, troubles);
     operator_process.start();
     let _rival = troubles.start_rival(stage, &scenario.settings);
@@ -306,6 +308,9 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         trace_hash: String::new(),
     });
     report.unmet = unmet(&scenario.expect, &report);
+    if report.outcome == Outcome::Stalled && scenario.expect.outcome != Outcome::Stalled {
+        report.unmet.extend(standstill::describe(observer));
+    }
     let missing = runs.iter().flat_map(|run| missing(&scenario.expect, run));
     report.unmet.extend(missing);
     let unsaid = observer.with_witness(|witness| {

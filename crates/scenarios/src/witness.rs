@@ -8,6 +8,7 @@ mod checks;
 mod claims;
 mod etcd;
 mod fact;
+mod hearing;
 mod holds;
 mod limits;
 mod moves;
@@ -25,7 +26,8 @@ use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
-pub use fact::{Call, Fact, Request};
+pub use fact::{Call, Fact, Hearing, Request};
+use hearing::Heard;
 use holds::Deployed;
 use limits::{Limits, Vacancy};
 use moves::Moves;
@@ -81,6 +83,7 @@ pub struct Witness {
     joined: usize,
     deployments: BTreeMap<String, Deployed>,
     lock_of: BTreeMap<String, String>,
+    heard: Heard,
     /// From when on nothing is left to do.
     at_rest_since: Option<Timestamp>,
     moves: Moves,
@@ -177,6 +180,7 @@ impl Witness {
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),
             Fact::Etcd(event) => self.take_etcd(at, &event),
+            Fact::Hearing(operator, hearing) => self.take_hearing(at, operator, hearing),
         }
     }
 

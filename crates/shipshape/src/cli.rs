@@ -105,7 +105,7 @@ pub(crate) struct SimulateOptions {
     #[arg(long, value_name = "A..B")]
     pub(crate) seeds: Option<Seeds>,
     /// Make one thing go wrong: an effect of the operator and a moment, as in
-    /// 'patch nodes#3:before', or "all" of them, one play each.
+    /// 'patch nodes#3:before', "all" of them, one play each, or a part of these such as 1/3.
     #[arg(long, value_name = "EFFECT#NUMBER:MOMENT", requires = "scenario", conflicts_with_all = ["seeds", "seed", "timeline"])]
     pub(crate) crash: Option<crash::Choice>,
     /// Form of the report.

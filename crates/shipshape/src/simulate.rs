@@ -93,9 +93,11 @@ fn crash_plans(
     choice: &crash::Choice,
 ) -> anyhow::Result<ExitCode> {
     match choice {
-        crash::Choice::All => {
+        crash::Choice::Every(every) => {
             let file = file.display().to_string();
-            let plans = CrashPlans::play(&file, scenario, &crash::points(scenario)?)?;
+            let points = crash::points(scenario)?;
+            let points: Vec<_> = points.into_iter().step_by(*every).collect();
+            let plans = CrashPlans::play(&file, scenario, &points)?;
             say(&format!("{plans}\n"))?;
             Ok(code(plans.is_clean()))
         }

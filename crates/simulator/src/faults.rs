@@ -9,6 +9,7 @@ mod call;
 mod cloud;
 mod effect;
 mod etcd;
+mod hearing;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,9 @@ use tokio::sync::mpsc;
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 pub use cloud::FaultyCloud;
+pub use effect::NamedEffect;
 pub use etcd::FaultyEtcd;
+pub use hearing::Told;
 pub use plan::{Fault, Plan, Rule};
 
 use crate::seed::Seed;
@@ -62,6 +65,8 @@ struct State {
     crashes: Vec<mpsc::UnboundedSender<Strike>>,
     /// Every effect that was asked for, in order.
     effects: Vec<String>,
+    /// What the client asked, heard and did, until somebody takes it.
+    told: Vec<Told>,
     /// Whether the client has crashed: nothing that it still asks for arrives.
     dead: bool,
     /// Whether all faults are over.
@@ -74,26 +79,35 @@ struct Asked {
     method: Option<Method>,
     path: String,
     effect: Option<String>,
+    question: Option<String>,
+    /// What an effect is done to.
+    object: String,
 }
 
 impl Asked {
     fn request(request: &Request<Body>) -> Self {
         let uri = request.uri();
         let path = uri.path_and_query().map(ToString::to_string);
+        let meaning = effect::of_request(request.method(), uri, request.headers());
+        let named = request.extensions().get::<NamedEffect>();
         Self {
-            effect: effect::of_request(request.method(), uri, request.headers()),
+            effect: named.map(|it| it.0.clone()).or(meaning.effect),
+            question: meaning.question,
+            object: meaning.object,
             method: Some(request.method().clone()),
             path: path.unwrap_or_default(),
         }
     }
 
-    /// A call of a cloud or of etcd. One that changes something has its name as its effect, for example
-    /// `cloud deleteMachine`.
-    fn of(call: &str, is_write: bool) -> Self {
+    /// A call of a cloud or of etcd about something. One that changes something has its name as its effect,
+    /// for example `cloud deleteMachine`; one that does not is a question.
+    fn of(call: &str, about: &str, is_write: bool) -> Self {
         Self {
             method: None,
             path: call.to_owned(),
             effect: is_write.then(|| call.to_owned()),
+            question: (!is_write).then(|| format!("{call} {about}")),
+            object: about.to_owned(),
         }
     }
 
@@ -118,6 +132,7 @@ impl Faults {
                 lists: BTreeMap::new(),
                 crashes: Vec::new(),
                 effects: Vec::new(),
+                told: Vec::new(),
                 dead: false,
                 over: false,
             })),
@@ -157,7 +172,10 @@ impl Faults {
 
     /// A new client takes the place of the one that crashed.
     pub fn revive(&self) {
-        self.with(|state| state.dead = false);
+        self.with(|state| {
+            state.dead = false;
+            state.told.push(Told::Restarted);
+        });
     }
 
     /// No request meets a fault from now on.
@@ -166,13 +184,16 @@ impl Faults {
     }
 
     /// The fault that a request meets, if any. A client that has crashed never gets an answer.
-    async fn meet(&self, asked: Asked) -> Option<Fault> {
+    async fn meet(&self, asked: &Asked) -> Option<Fault> {
         if self.with(|state| state.dead) {
             return std::future::pending().await;
         }
         self.with(|state| {
-            state.effects.extend(asked.effect.clone());
-            let fault = state.draw(&asked)?;
+            if let Some(effect) = &asked.effect {
+                state.effects.push(effect.clone());
+                state.acts(effect, &asked.object);
+            }
+            let fault = state.draw(asked)?;
             state.strikes.push(Strike {
                 request: asked.name(),
                 fault: fault.clone(),
@@ -269,11 +290,28 @@ where
 {
     async fn answer(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let asked = Asked::request(&request);
-        let (path, name) = (asked.path.clone(), asked.name());
-        let Some(fault) = self.faults.meet(asked).await else {
-            return self.pass(request, &path).await;
+        let fault = self.faults.meet(&asked).await;
+        let answer = match &fault {
+            Some(fault) => self.clone().answer_through(fault, request, &asked).await,
+            None => self.pass(request, &asked.path).await,
         };
-        match &fault {
+        let is_true = !matches!(fault, Some(Fault::StaleList | Fault::EmptyList));
+        let is_answer = |answer: &Response<AnswerBody>| {
+            answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND
+        };
+        let is_heard = is_true && answer.as_ref().is_ok_and(is_answer);
+        self.faults.heard(asked.question, is_heard);
+        answer
+    }
+
+    async fn answer_through(
+        self,
+        fault: &Fault,
+        request: Request<Body>,
+        asked: &Asked,
+    ) -> Result<Response<AnswerBody>, BoxError> {
+        let (path, name) = (asked.path.clone(), asked.name());
+        match fault {
             Fault::Delay(time) => {
                 tokio::time::sleep(*time).await;
                 self.pass(request, &path).await
@@ -306,13 +344,13 @@ where
                 Ok(response.map(|body| watching::breaking(body, *after)))
             }
             Fault::CrashBefore => {
-                self.faults.crash(&name, &fault);
+                self.faults.crash(&name, fault);
                 std::future::pending().await
             }
             Fault::CrashAfter => {
                 // What the server answers, nobody will ever know.
                 drop(self.pass(request, &path).await);
-                self.faults.crash(&name, &fault);
+                self.faults.crash(&name, fault);
                 std::future::pending().await
             }
         }
@@ -348,9 +386,11 @@ async fn emptied(response: Response<AnswerBody>) -> Result<Response<AnswerBody>,
     Ok(Response::from_parts(head, whole(bytes)))
 }
 
-/// Lists of one path are the same list, whatever version they ask for.
+/// Lists of one path and one selection are the same list, whatever version they ask for.
 fn list_key(path: &str) -> String {
-    path.split('?').next().unwrap_or(path).to_owned()
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let selection = query.split('&').filter(|part| part.contains("Selector="));
+    selection.fold(path.to_owned(), |key, part| format!("{key}?{part}"))
 }
 
 async fn twins(request: Request<Body>) -> Result<(Request<Body>, Request<Body>), BoxError> {

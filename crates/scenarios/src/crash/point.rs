@@ -81,8 +81,8 @@ impl FromStr for Point {
 /// Which points of a scenario are played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// All of them.
-    All,
+    /// One of every so many, beginning with the first.
+    Every(usize),
     /// One of them.
     One(Point),
 }
@@ -91,9 +91,13 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "all" => Ok(Self::All),
-            one => one.parse().map(Self::One),
+        match (text, text.strip_prefix("1/")) {
+            ("all", _) => Ok(Self::Every(1)),
+            (_, Some(part)) => match part.parse() {
+                Ok(every) if every > 0 => Ok(Self::Every(every)),
+                _ => Err(format!("{text:?} is not a part such as 1/3")),
+            },
+            (one, None) => one.parse().map(Self::One),
         }
     }
 }

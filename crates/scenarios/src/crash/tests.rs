@@ -27,6 +27,16 @@ fn a_point_is_read_as_it_is_written() {
     }
 }
 
+#[test]
+fn all_points_a_part_of_them_or_one_can_be_chosen() {
+    assert_eq!("all".parse(), Ok(Choice::Every(1)));
+    assert_eq!("1/3".parse(), Ok(Choice::Every(3)));
+    assert!(matches!("patch nodes#1:lost".parse(), Ok(Choice::One(_))));
+    for wrong in ["1/0", "1/x", "2/3", "some"] {
+        assert!(wrong.parse::<Choice>().is_err(), "{wrong}");
+    }
+}
+
 const SMALL: &str = "
 name: small
 world: { nodes: 1, boot: 2s, join: 1s, terminate: 2s }

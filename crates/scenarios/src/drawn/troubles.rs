@@ -80,6 +80,16 @@ fn plan(dice: &mut Dice) -> Plan {
             );
         }
     }
+    // Only lists of the moment: what a store was filled with by mistake would stay.
+    for fault in [Fault::EmptyList, Fault::StaleList] {
+        if dice.happens(15) {
+            rules.push(
+                Rule::always(fault)
+                    .on_path("spec.nodeName")
+                    .sometimes(percent(dice, 60)),
+            );
+        }
+    }
     let of_cloud = [
         Fault::Drop,
         Fault::LoseAnswer,

@@ -3,13 +3,17 @@
 //! Owns the last look at the world, from outside: at the objects and at the cloud, not at any status.
 //! Called once, after the rest, when the story has ended.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use shipshape_api::{PendingNode, names};
+use shipshape_api::{NodePatchTask, PendingNode, names};
 use shipshape_engine::machine::{Machine, MachineState};
 use shipshape_engine::view::NodeView;
 
@@ -27,7 +31,7 @@ pub(super) async fn find(
     machines: usize,
 ) -> Result<Vec<Leftover>, StoryError> {
     let client = stage.client("story");
-    let mut found = open_tasks(observer);
+    let mut found = open_tasks(&observer.tasks.list());
     let leases: Api<Lease> = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
     let leases = leases
         .list(&ListParams::default())
@@ -81,8 +85,7 @@ pub(super) async fn find(
 }
 
 /// Tasks that are neither over nor set aside with a reason.
-fn open_tasks(observer: &Observer) -> Vec<Leftover> {
-    let tasks = observer.tasks.list();
+fn open_tasks(tasks: &[Arc<NodePatchTask>]) -> Vec<Leftover> {
     let open = tasks.iter().filter(|task| {
         let status = task.status.as_ref();
         !status.is_some_and(|status| status.step_name().is_final() || status.parked.is_some())

@@ -50,6 +50,12 @@ impl Troubles {
         }
     }
 
+    /// What the operators hear through.
+    pub(super) fn ears(&self) -> Vec<Faults> {
+        let rival = self.rival.clone();
+        [self.faults.clone()].into_iter().chain(rival).collect()
+    }
+
     /// How many faults took place.
     pub fn strikes(&self) -> usize {
         let rival = self.rival.as_ref();

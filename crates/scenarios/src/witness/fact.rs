@@ -68,6 +68,29 @@ pub enum Fact {
     Call(Call),
     /// Something happened to a member of etcd.
     Etcd(EtcdEvent),
+    /// What one operator, by its number, asked, heard and did, in the order in which it lived it.
+    Hearing(usize, Hearing),
+}
+
+/// One thing in the life of an operator.
+#[derive(Clone, Debug)]
+pub enum Hearing {
+    /// It asked, and heard what is so, or did not.
+    Asked {
+        /// The question.
+        question: String,
+        /// Whether a true answer came.
+        heard: bool,
+    },
+    /// It makes or removes something.
+    Acted {
+        /// What it does, in words.
+        effect: String,
+        /// The questions that this rests upon.
+        upon: Vec<String>,
+    },
+    /// Another process has taken its place.
+    Restarted,
 }
 
 /// A request of the operator.

@@ -1,6 +1,7 @@
 //! Each check is broken once, and not broken by what is right.
 
 mod etcd;
+mod hearing;
 mod holds;
 mod plan;
 mod work;

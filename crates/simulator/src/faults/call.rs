@@ -8,7 +8,7 @@ impl Faults {
     /// Carries a call out as the plan lets it; `broken` is what the caller hears of one that failed.
     pub(super) async fn call<R, E, F: Future<Output = Result<R, E>> + Send>(
         &self,
-        asked: Asked,
+        asked: &Asked,
         broken: impl Fn(&Fault) -> E + Send + Sync,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R, E> {

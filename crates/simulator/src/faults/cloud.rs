@@ -31,23 +31,30 @@ impl FaultyCloud {
     async fn read<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
+        about: &str,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
-        self.go(call, false, work).await
+        let asked = Asked::of(&format!("cloud {call}"), about, false);
+        let answer = self.go(call, &asked, work).await;
+        let is_heard = matches!(answer, Ok(_) | Err(Error::NotFound { .. }));
+        self.faults.heard(asked.question, is_heard);
+        answer
     }
 
     async fn write<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
+        about: &str,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
-        self.go(call, true, work).await
+        let asked = Asked::of(&format!("cloud {call}"), about, true);
+        self.go(call, &asked, work).await
     }
 
     async fn go<R: Send, F: Future<Output = Result<R>> + Send>(
         &self,
         call: &'static str,
-        is_write: bool,
+        asked: &Asked,
         work: impl Fn() -> F + Send + Sync,
     ) -> Result<R> {
         let broken = |fault: &Fault| {
@@ -57,7 +64,6 @@ impl FaultyCloud {
             }
             no_answer(call)
         };
-        let asked = Asked::of(&format!("cloud {call}"), is_write);
         self.faults.call(asked, broken, work).await
     }
 }
@@ -72,34 +78,42 @@ fn no_answer(call: &str) -> Error {
 #[async_trait]
 impl Provider for FaultyCloud {
     async fn resolve(&self, provider_id: &ProviderId) -> Result<Machine> {
-        self.read("resolve", || self.inner.resolve(provider_id))
-            .await
+        self.read("resolve", provider_id.as_str(), || {
+            self.inner.resolve(provider_id)
+        })
+        .await
     }
 
     async fn machine(&self, id: &MachineId) -> Result<Machine> {
-        self.read("machine", || self.inner.machine(id)).await
+        self.read("machine", id.as_str(), || self.inner.machine(id))
+            .await
     }
 
     async fn group(&self, id: &GroupId) -> Result<Group> {
-        self.read("group", || self.inner.group(id)).await
+        self.read("group", id.as_str(), || self.inner.group(id))
+            .await
     }
 
     async fn groups(&self) -> Result<Vec<Group>> {
-        self.read("groups", || self.inner.groups()).await
+        self.read("groups", "", || self.inner.groups()).await
     }
 
     async fn set_group_image(&self, id: &GroupId, image: &ImageId) -> Result<()> {
-        self.write("setGroupImage", || self.inner.set_group_image(id, image))
-            .await
+        self.write("setGroupImage", id.as_str(), || {
+            self.inner.set_group_image(id, image)
+        })
+        .await
     }
 
     async fn find_replacement(&self, token: &Token) -> Result<Option<Machine>> {
-        self.read("findReplacement", || self.inner.find_replacement(token))
-            .await
+        self.read("findReplacement", &token.0, || {
+            self.inner.find_replacement(token)
+        })
+        .await
     }
 
     async fn ensure_replacement(&self, request: &ReplacementRequest) -> Result<Machine> {
-        self.write("ensureReplacement", || {
+        self.write("ensureReplacement", &request.token.0, || {
             self.inner.ensure_replacement(request)
         })
         .await
@@ -107,29 +121,33 @@ impl Provider for FaultyCloud {
 
     async fn protect(&self, id: &MachineId, protected: bool) -> Result<()> {
         let call = if protected { "protect" } else { "unprotect" };
-        self.write(call, || self.inner.protect(id, protected)).await
-    }
-
-    async fn tag(&self, id: &MachineId, tags: &BTreeMap<String, String>) -> Result<()> {
-        self.write("tag", || self.inner.tag(id, tags)).await
-    }
-
-    async fn delete_machine(&self, id: &MachineId) -> Result<()> {
-        self.write("deleteMachine", || self.inner.delete_machine(id))
+        self.write(call, id.as_str(), || self.inner.protect(id, protected))
             .await
     }
 
+    async fn tag(&self, id: &MachineId, tags: &BTreeMap<String, String>) -> Result<()> {
+        self.write("tag", id.as_str(), || self.inner.tag(id, tags))
+            .await
+    }
+
+    async fn delete_machine(&self, id: &MachineId) -> Result<()> {
+        self.write("deleteMachine", id.as_str(), || {
+            self.inner.delete_machine(id)
+        })
+        .await
+    }
+
     async fn machines_tagged(&self, tags: &BTreeMap<String, String>) -> Result<Vec<Machine>> {
-        self.read("machinesTagged", || self.inner.machines_tagged(tags))
+        self.read("machinesTagged", "", || self.inner.machines_tagged(tags))
             .await
     }
 
     async fn owned(&self) -> Result<Vec<Machine>> {
-        self.read("owned", || self.inner.owned()).await
+        self.read("owned", "", || self.inner.owned()).await
     }
 
     async fn restore_groups(&self) -> Result<()> {
-        self.write("restoreGroups", || self.inner.restore_groups())
+        self.write("restoreGroups", "", || self.inner.restore_groups())
             .await
     }
 }

@@ -37,8 +37,8 @@ impl FaultyEtcd {
             what: call,
             message: "the connection was closed, as the plan says".to_owned(),
         };
-        let asked = Asked::of(&format!("etcd {call}"), is_write);
-        self.faults.call(asked, broken, work).await
+        let asked = Asked::of(&format!("etcd {call}"), "", is_write);
+        self.faults.call(&asked, broken, work).await
     }
 }
 

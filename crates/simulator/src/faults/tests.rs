@@ -246,3 +246,48 @@ async fn a_cloud_call_meets_the_same_faults() {
     faulty.protect(&id, false).await.unwrap();
     assert_eq!(faults.effects(), ["cloud protect", "cloud unprotect"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_heard_is_told_beside_what_it_did() {
+    let rule = Rule::always(Fault::EmptyList).on(Method::GET, "configmaps?");
+    let scene = scene(rule);
+    let _absent = scene.maps.get_opt("a").await.unwrap();
+    scene.maps.list(&ListParams::default()).await.unwrap();
+    let _none = scene.maps.delete("a", &DeleteParams::default()).await;
+    scene.faults.revive();
+    let asked = |question: &str, heard| Told::Asked {
+        question: question.to_owned(),
+        heard,
+    };
+    let acted = Told::Acted {
+        effect: "delete configmaps".to_owned(),
+        object: "configmaps/a".to_owned(),
+    };
+    let expected = [
+        asked("get configmaps/a", true),
+        asked("list configmaps ", false),
+        acted,
+        Told::Restarted,
+    ];
+    assert_eq!(scene.faults.told(), expected);
+    assert_eq!(scene.faults.told(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_does_not_answer_was_not_heard() {
+    use shipshape_provider::Provider as _;
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    let spec = crate::WorldSpec::small(1, 1).cloud;
+    let cloud = crate::cloud::Cloud::new(&spec, clock, &Seed::new(1));
+    let rule = Rule::always(Fault::Drop).on_path("cloud machine").only(1);
+    let faults = Faults::new(Plan::of([rule]), &Seed::new(1));
+    let faulty = FaultyCloud::new(Arc::new(cloud.handle("test")), &faults);
+    for _ in 0..2 {
+        let _answer = faulty.machine(&"none".into()).await;
+    }
+    let told = |heard| Told::Asked {
+        question: "cloud machine none".to_owned(),
+        heard,
+    };
+    assert_eq!(faults.told(), [told(false), told(true)]);
+}

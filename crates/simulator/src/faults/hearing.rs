@@ -1,0 +1,49 @@
+//! What a client asked and whether it heard a true answer, beside what it then did.
+//!
+//! Owns the order of both, as the client lived it. Must not judge: the witness of a story does.
+
+use super::{Faults, State};
+
+/// One thing in the life of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It asked for something, and the answer came or did not.
+    Asked {
+        /// The question, for example `get nodes/a`, `list pods spec.nodeName=a` or `cloud machine m-1`.
+        question: String,
+        /// Whether it heard what is so. "Not found" is an answer; an error is none, nor is a list
+        /// that the plan has emptied or kept from earlier.
+        heard: bool,
+    },
+    /// It sets out to change something.
+    Acted {
+        /// The effect, for example `delete nodes` or `cloud deleteMachine`.
+        effect: String,
+        /// What it is done to: `nodes/a`, or the id or token of a machine.
+        object: String,
+    },
+    /// Another process has taken its place, which has heard nothing yet.
+    Restarted,
+}
+
+impl Faults {
+    /// Everything since the last call of this.
+    pub fn told(&self) -> Vec<Told> {
+        self.with(|state| std::mem::take(&mut state.told))
+    }
+
+    pub(super) fn heard(&self, question: Option<String>, heard: bool) {
+        if let Some(question) = question {
+            self.with(|state| state.told.push(Told::Asked { question, heard }));
+        }
+    }
+}
+
+impl State {
+    pub(super) fn acts(&mut self, effect: &str, object: &str) {
+        self.told.push(Told::Acted {
+            effect: effect.to_owned(),
+            object: object.to_owned(),
+        });
+    }
+}
