@@ -14,6 +14,7 @@ pub mod control_plane;
 pub mod controller;
 pub mod etcd;
 pub mod fleet;
+pub mod gate;
 mod kubeconfig;
 pub mod kwok;
 pub mod moto;
