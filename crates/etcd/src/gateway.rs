@@ -86,12 +86,15 @@ fn reason(body: &str) -> String {
         .to_owned()
 }
 
-/// An error and all its causes.
+/// An error and all its causes; some tell their cause themselves.
 fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
         cause = error.source();
     }
     text
