@@ -81,7 +81,8 @@ pub struct Settings {
     pub labels: Option<String>,
     /// Only objects with these fields.
     pub fields: Option<String>,
-    /// Objects per page of a list.
+    /// Objects per page of a list. A page is held whole while it is read, many times as large as what is
+    /// kept of it.
     pub page_size: u32,
     /// How long one watch may last, at most 290 s.
     pub watch_for: Duration,
@@ -98,7 +99,7 @@ impl Default for Settings {
         Self {
             labels: None,
             fields: None,
-            page_size: 500,
+            page_size: 250,
             watch_for: Duration::from_secs(290),
             first_retry: Duration::from_secs(1),
             last_retry: Duration::from_secs(30),

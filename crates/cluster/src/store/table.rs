@@ -18,7 +18,8 @@ pub type Terms<V> = fn(&V) -> Vec<String>;
 pub(super) struct Entry<V> {
     pub(super) key: Key,
     stamp: Stamp,
-    value: V,
+    /// Where it will stay, so that a long list costs no second copy.
+    value: Arc<V>,
 }
 
 impl<V> Entry<V> {
@@ -32,7 +33,7 @@ impl<V> Entry<V> {
                 version: object.resource_version().unwrap_or_default().into(),
                 uid: hasher.finish(),
             },
-            value: keep(object),
+            value: Arc::new(keep(object)),
         }
     }
 
@@ -229,7 +230,7 @@ impl<V> Table<V> {
     fn put(&mut self, entry: Entry<V>) -> Change<V> {
         let known = self.entries.get_key_value(&entry.key);
         let key = known.map_or_else(|| Arc::new(entry.key), |(key, _)| Arc::clone(key));
-        let new = Arc::new(entry.value);
+        let new = entry.value;
         let held = Held {
             stamp: entry.stamp,
             value: Arc::clone(&new),
