@@ -33,7 +33,9 @@ pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
     if let Some(leader_elect) = options.leader_elect {
         config.leader_election.enabled = leader_elect;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // A pass takes a millisecond, so one thread is enough; and what it frees it uses again, where each
+    // of several would keep a heap of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
