@@ -43,9 +43,14 @@ async fn a_real_api_server_answers_as_the_kubernetes_io_expects() {
 
 async fn locks_are_exclusive(client: &Client) {
     let locks = Locks::new(client.clone(), Clock::System, NAMESPACE, Duration::ZERO);
+    // A lock of a node that does not exist would be collected at once.
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = serde_json::from_value(json!({ "metadata": { "name": "locked" } })).unwrap();
+    let node: Node = nodes.create(&PostParams::default(), &node).await.unwrap();
+    let uid = node.uid().unwrap();
     let claim = |operation| Claim {
-        node: "n1",
-        node_uid: "uid",
+        node: "locked",
+        node_uid: &uid,
         operation,
         holder: "me",
     };
@@ -53,12 +58,25 @@ async fn locks_are_exclusive(client: &Client) {
     assert_eq!(locks.acquire(claim("one")).await.unwrap(), Lock::Held);
     let taken = locks.acquire(claim("two")).await.unwrap();
     assert!(matches!(taken, Lock::Taken(_)), "{taken:?}");
-    let touched = locks.touch("n1", "one").await.unwrap();
+    let touched = locks.touch("locked", "one").await.unwrap();
     assert!(touched.version().is_some());
-    let refused = locks.release("n1", "two").await.unwrap();
+    let refused = locks.release("locked", "two").await.unwrap();
     assert!(matches!(refused, Release::NotOurs(_)), "{refused:?}");
-    assert_eq!(locks.release("n1", "one").await.unwrap(), Release::Freed);
-    assert_eq!(locks.release("n1", "one").await.unwrap(), Release::Absent);
+    let released = locks.release("locked", "one").await.unwrap();
+    assert_eq!(released, Release::Freed);
+    let released = locks.release("locked", "one").await.unwrap();
+    assert_eq!(released, Release::Absent);
+
+    assert_eq!(locks.acquire(claim("three")).await.unwrap(), Lock::Held);
+    let params = DeleteParams::default();
+    nodes.delete("locked", &params).await.unwrap();
+    let gone = async {
+        while locks.holder("locked").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let collected = tokio::time::timeout(Duration::from_mins(2), gone).await;
+    assert!(collected.is_ok(), "the lock outlives its node");
 }
 
 async fn grants_are_guarded(client: &Client) {

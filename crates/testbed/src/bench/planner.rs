@@ -71,9 +71,10 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     table.row(["memory of nodes and pods", &megabytes(before), ""]);
     let most = format!("< {}", megabytes(MEMORY));
     table.row(["peak memory", &megabytes(peak), &most]);
-    let bytes = serde_json::to_vec(&plan)?.len();
-    let bytes = megabytes(u64::try_from(bytes)?);
-    table.row(["plan as stored in the run", &bytes, "< 1.5 MB (etcd)"]);
+    let stored = serde_json::to_vec(&plan)?.len();
+    let bytes = megabytes(u64::try_from(stored)?);
+    let most = format!("≤ {}", megabytes(u64::try_from(plan::BYTES_MAX)?));
+    table.row(["plan as stored in the run", &bytes, &most]);
     let words = format!(
         "{} nodes planned in {all:.1?} with {}",
         nodes.len(),
@@ -85,6 +86,10 @@ pub fn run(settings: &Settings) -> Result<Figure> {
         shortfalls: judge([
             (all < TIME, format!("{all:?} is not under {TIME:?}")),
             (peak < MEMORY, format!("{} is too much", megabytes(peak))),
+            (
+                stored <= plan::BYTES_MAX,
+                format!("a plan of {bytes} cannot be stored"),
+            ),
             (
                 !admission.grants.is_empty(),
                 "nothing was admitted".to_owned(),
