@@ -139,9 +139,12 @@ impl Draft<'_> {
         if is_kept(&self.snapshot.run.metadata) {
             return true;
         }
-        self.decision
-            .effects
-            .push(Effect::EnsureFinalizer(kept(self.snapshot)));
+        // First the words of this look: written after the finalizer they would be about an old version
+        // and be refused.
+        if self.snapshot.run.status.as_ref() == Some(&self.decision.status) {
+            let effect = Effect::EnsureFinalizer(kept(self.snapshot));
+            self.decision.effects.push(effect);
+        }
         self.decision.wake = Some(self.now);
         false
     }

@@ -298,11 +298,16 @@ fn partitions_follow_one_another_and_the_last_completes_the_run() {
 }
 
 #[test]
-fn nothing_is_planned_before_the_run_is_kept() {
+fn nothing_is_planned_before_the_run_is_kept_and_its_status_is_not_written_with_the_finalizer() {
     let mut snapshot = snapshot();
     snapshot.run.metadata.finalizers = None;
+    let first = look(&snapshot);
+    assert_eq!(first.effects, []);
+    assert_eq!(first.wake, Some(now()));
+    snapshot.run.status = Some(first.status.clone());
     let decision = look(&snapshot);
     assert_eq!(names_of(&decision), ["EnsureFinalizer"]);
+    assert_eq!(decision.status, first.status);
     assert_eq!(decision.status.plan, None);
 }
 
