@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{Api, ResourceExt};
 use shipshape_api::conditions::OLD_DELETED;
-use shipshape_api::{NodePatchRun, NodePatchTask, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, names};
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Store};
 use shipshape_engine::condition;
@@ -69,7 +69,9 @@ pub struct Observer {
     pub tasks: Store<NodePatchTask>,
     /// The nodes, as they stand.
     pub nodes: Store<Node>,
-    /// Told whenever a run or a task changes.
+    /// The machines on their way, as they stand.
+    pub pending: Store<PendingNode>,
+    /// Told whenever a run, a task or a machine on its way changes.
     pub runs_changed: Arc<Notify>,
     _following: Vec<Following>,
 }
@@ -81,6 +83,7 @@ impl Observer {
         let seen = Arc::new(Mutex::new(Seen::from_now_on(&stage, witness, ears)));
         let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
         let pods: Store<Pod> = Store::new();
+        let pending: Store<PendingNode> = Store::new();
         let attachments = Store::new();
         let (deployments, locks) = (Store::new(), Store::new());
         let runs_changed = Arc::new(Notify::new());
@@ -119,6 +122,10 @@ impl Observer {
                     changed.notify_one();
                 }
             }),
+            pending.start(Api::all(client.clone()), Settings::default(), {
+                let changed = Arc::clone(&runs_changed);
+                move |_| changed.notify_one()
+            }),
             deployments.start(Api::all(client.clone()), Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(&seen));
                 move |change| see_if_any(&stage, &seen, deployment_fact(&change))
@@ -134,10 +141,12 @@ impl Observer {
             runs,
             tasks,
             nodes,
+            pending,
             runs_changed,
             _following: following,
         };
         observer.nodes.synced().await;
+        observer.pending.synced().await;
         pods.synced().await;
         attachments.synced().await;
         deployments.synced().await;

@@ -57,6 +57,8 @@ pub struct NodeCount {
     pub total: usize,
     /// Replaced.
     pub replaced: usize,
+    /// Gone by themselves before their replacement began.
+    pub left: usize,
     /// Whose task failed.
     pub failed: usize,
     /// Set aside for later.
@@ -137,13 +139,18 @@ impl fmt::Display for Report {
         let NodeCount {
             total,
             replaced,
+            left,
             failed,
             parked,
             made: _,
         } = self.nodes;
+        let gone = match left {
+            0 => String::new(),
+            _ => format!(", {left} had left"),
+        };
         writeln!(
             formatter,
-            "  nodes      {replaced} of {total} replaced, {failed} failed, {parked} parked"
+            "  nodes      {replaced} of {total} replaced, {failed} failed, {parked} parked{gone}"
         )?;
         let pods = self.pods;
         writeln!(

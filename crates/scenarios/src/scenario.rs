@@ -13,6 +13,7 @@ use std::path::Path;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
+use shipshape_api::TaskStep;
 use shipshape_engine::settings::Settings;
 use thiserror::Error;
 
@@ -74,10 +75,41 @@ pub struct Scenario {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Event {
     /// Time after the intents were created.
+    #[serde(default)]
     pub at: SignedDuration,
+    /// What must have come about by then; until it has, the event waits.
+    #[serde(default)]
+    pub once: Option<Once>,
     /// What happens.
     #[serde(rename = "do")]
     pub action: Action,
+}
+
+/// What an event waits for: where machines are slow, times alone would tell another story.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Once {
+    /// The task of a node is at a step.
+    Task {
+        /// The node's place.
+        node: usize,
+        /// The step.
+        step: TaskStep,
+    },
+    /// The machine of a node is on its way out, and followed there.
+    Leaving {
+        /// The node's place.
+        node: usize,
+    },
+    /// A run is paused, by whatever cause.
+    Paused,
+    /// So many tasks have come to a step.
+    Tasks {
+        /// The step.
+        step: TaskStep,
+        /// How many, at least.
+        count: usize,
+    },
 }
 
 /// What can happen. Nodes are named by their place in the sorted list of the first nodes.
@@ -110,6 +142,12 @@ pub enum Action {
     BrokenImages(Vec<String>),
     /// The members of etcd on these nodes stay silent from now on; an empty list means none does.
     SickMembers(Vec<usize>),
+    /// Machines of these images join but never get ready from now on; an empty list means all do.
+    UnreadyImages(Vec<String>),
+    /// Somebody resumes every run that is paused, as `shipshape resume` does.
+    Resume,
+    /// Somebody has every failed node tried again, as `shipshape retry` does.
+    RetryFailed,
     /// Somebody creates an object.
     Create(Value),
     /// Somebody changes an object, by a merge patch that names it by apiVersion, kind and metadata.
@@ -164,6 +202,8 @@ pub struct Expectations {
     pub says: Vec<String>,
     /// Reasons that conditions of every run must have at the end, by condition type.
     pub conditions: BTreeMap<String, String>,
+    /// What events about runs and tasks must have said, as parts of their sentences.
+    pub told: Vec<String>,
 }
 
 impl Default for Expectations {
@@ -179,6 +219,7 @@ impl Default for Expectations {
             max_refused: None,
             says: Vec::new(),
             conditions: BTreeMap::new(),
+            told: Vec::new(),
         }
     }
 }

@@ -14,12 +14,13 @@ mod troubles;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
-use shipshape_api::conditions::ACCEPTED;
-use shipshape_api::{NodePatchRun, TaskStep, names};
+use shipshape_api::conditions::{ACCEPTED, SUCCEEDED};
+use shipshape_api::reasons::NODE_LEFT;
+use shipshape_api::{NodePatchRun, NodePatchTask, TaskStep, names};
 use shipshape_engine::run::is_over;
 use shipshape_simulator::world::{World, WorldError};
 use thiserror::Error;
@@ -175,8 +176,10 @@ pub async fn play_troubled(
         }
     }
     operator_process.stop().await?;
+    let mut report = report(scenario, &observer, has_ended, &span);
+    report.unmet.extend(untold(stage, &scenario.expect).await?);
     Ok(Played {
-        report: report(scenario, &observer, has_ended, &span),
+        report,
         timeline: observer.timeline(),
     })
 }
@@ -282,9 +285,16 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         .iter()
         .filter_map(|run| run.status.as_ref()?.total)
         .sum();
+    let left = observer
+        .tasks
+        .list()
+        .iter()
+        .filter(|it| has_left(it))
+        .count();
     let nodes = NodeCount {
         total: usize::try_from(total).unwrap_or_default(),
-        replaced: step(TaskStep::Done),
+        replaced: step(TaskStep::Done) - left,
+        left,
         failed: step(TaskStep::Failed),
         parked: step(TaskStep::Parked),
         made: observer.with_witness(|witness| witness.machines_made()),
@@ -324,6 +334,14 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
     report
 }
 
+/// Whether a task has ended because its node went by itself: then nothing was replaced.
+fn has_left(task: &NodePatchTask) -> bool {
+    let status = task.status.as_ref();
+    let conditions = status.into_iter().flat_map(|status| &status.conditions);
+    let mut ends = conditions.filter(|one| one.type_ == SUCCEEDED);
+    ends.any(|one| one.reason == NODE_LEFT)
+}
+
 /// Conditions of a run that are not as expected.
 fn missing(expect: &Expectations, run: &NodePatchRun) -> Vec<String> {
     let status = run.status.as_ref();
@@ -337,6 +355,26 @@ fn missing(expect: &Expectations, run: &NodePatchRun) -> Vec<String> {
         (is != wanted).then(|| format!("condition {kind} is {is}, expected {wanted}"))
     });
     wrong.collect()
+}
+
+/// What no event has said.
+async fn untold(stage: &Stage, expect: &Expectations) -> Result<Vec<String>, StoryError> {
+    if expect.told.is_empty() {
+        return Ok(Vec::new());
+    }
+    let events: Api<Event> = Api::all(stage.client("story"));
+    let events = events
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of events", source))?;
+    let is_told = |words: &str| {
+        let mut said = events.iter().filter_map(|event| event.message.as_deref());
+        said.any(|sentence| sentence.contains(words))
+    };
+    let silent = expect.told.iter().filter(|words| !is_told(words));
+    Ok(silent
+        .map(|words| format!("no event says {words:?}"))
+        .collect())
 }
 
 /// What was expected and did not come about.

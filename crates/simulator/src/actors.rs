@@ -17,6 +17,7 @@ mod objects;
 mod placement;
 mod queue;
 mod scheduler;
+mod storage_driver;
 mod store;
 mod volumes;
 mod work;
@@ -65,8 +66,17 @@ pub struct Actors {
 }
 
 impl Actors {
-    /// Only what a real control plane lacks: machines, kubelets and the cloud's own controller.
+    /// Only what a real control plane lacks: machines, kubelets, the cloud's own controller and a
+    /// storage driver.
     pub fn for_real_cluster(cast: &Cast) -> Self {
+        let mut actors = Self::of_machines(cast);
+        let client = (cast.clients)("storage-driver");
+        let driver = storage_driver::StorageDriver::run(client, cast.delays.detach);
+        actors.tasks.spawn(driver);
+        actors
+    }
+
+    fn of_machines(cast: &Cast) -> Self {
         let controls: Controls = Arc::new(Mutex::new(BTreeMap::new()));
         let mut tasks = JoinSet::new();
         tasks.spawn(cast.cloud.clone().run());
@@ -84,7 +94,7 @@ impl Actors {
 
     /// Everybody.
     pub fn for_embedded_cluster(cast: &Cast, etcd: &EtcdModel) -> Self {
-        let mut actors = Self::for_real_cluster(cast);
+        let mut actors = Self::of_machines(cast);
         let informers = Informers::new();
         let client = |name: &str| (cast.clients)(name);
         let (clock, tasks) = (cast.clock, &mut actors.tasks);

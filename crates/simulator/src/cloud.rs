@@ -72,6 +72,8 @@ pub struct MachineFacts {
     pub kubelet_version: Option<String>,
     /// Whether its software ever joins.
     pub joins: bool,
+    /// Whether it gets ready once it has joined.
+    pub gets_ready: bool,
 }
 
 /// What has been done to a group besides launching.
@@ -179,6 +181,11 @@ impl Cloud {
             let record = state.model.machines.get(id)?;
             let machine = record.machine.clone();
             let group = state.model.groups.get(&record.home)?;
+            let CloudSettings {
+                broken_images,
+                unready_images,
+                ..
+            } = &state.model.settings;
             Some(MachineFacts {
                 region: self.shared.region.clone(),
                 labels: group.spec.labels.clone(),
@@ -189,11 +196,8 @@ impl Cloud {
                     .kubelet_versions
                     .get(machine.image.as_str())
                     .cloned(),
-                joins: !state
-                    .model
-                    .settings
-                    .broken_images
-                    .contains(machine.image.as_str()),
+                joins: !broken_images.contains(machine.image.as_str()),
+                gets_ready: !unready_images.contains(machine.image.as_str()),
                 machine,
             })
         })

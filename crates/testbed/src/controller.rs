@@ -48,11 +48,11 @@ impl Controller {
         cloud: &CloudAt,
         settings: &str,
     ) -> Result<Self> {
-        let (binary, providers, variables) = match cloud {
+        let (providers, variables) = match cloud {
             CloudAt::Embedded(address) => {
                 let providers =
                     format!("providers: {{ embedded: {{ endpoint: \"{address}\" }} }}\n");
-                (build(&[])?, providers, Vec::new())
+                (providers, Vec::new())
             }
             CloudAt::Aws(address) => {
                 let variables = vec![
@@ -60,14 +60,11 @@ impl Controller {
                     ("AWS_ACCESS_KEY_ID", "shipshape".to_owned()),
                     ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
                 ];
-                (
-                    build(&["--features", "shipshape/aws"])?,
-                    String::new(),
-                    variables,
-                )
+                (String::new(), variables)
             }
-            CloudAt::Nowhere => (build(&[])?, String::new(), Vec::new()),
+            CloudAt::Nowhere => (String::new(), Vec::new()),
         };
+        let binary = build()?;
         fs::write(
             folder.join("controller.yaml"),
             format!("{settings}{providers}"),
@@ -102,6 +99,11 @@ impl Controller {
             .with_context(|| format!("starting {}", self.binary.display()))?;
         self.child = Some(child);
         Ok(())
+    }
+
+    /// The program itself, whose other commands a test may use.
+    pub fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// The id of the process that runs now.
@@ -146,8 +148,9 @@ impl Drop for Controller {
     }
 }
 
-/// The binary beside the one that runs now, built by the same cargo in the same profile.
-fn build(features: &[&str]) -> Result<PathBuf> {
+/// The binary beside the one that runs now, built by the same cargo in the same profile. It speaks to every
+/// cloud, as the image does, so that one build serves all tests.
+fn build() -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     let folder = here
         .ancestors()
@@ -171,8 +174,9 @@ fn build(features: &[&str]) -> Result<PathBuf> {
             env!("CARGO_PKG_NAME"),
             "--bin",
             "shipshape",
+            "--features",
+            "shipshape/aws",
         ])
-        .args(features)
         .status()
         .context("starting cargo")?;
     if !status.success() {

@@ -150,7 +150,7 @@ fn pod_count(objects: &[Value], nodes: usize) -> usize {
     let wanted = objects.iter().map(|object| {
         let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64);
         match object.get("kind").and_then(Value::as_str) {
-            Some("Deployment") => replicas
+            Some("Deployment" | "StatefulSet") => replicas
                 .and_then(|it| usize::try_from(it).ok())
                 .unwrap_or(1),
             Some("DaemonSet") => nodes,

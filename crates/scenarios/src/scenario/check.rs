@@ -4,7 +4,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Action, Scenario};
+use super::{Action, Once, Scenario};
 
 /// More nodes than any cluster that Kubernetes promises to carry, and than one process should.
 const NODES_MAX: u32 = 20_000;
@@ -94,18 +94,20 @@ fn is_zone(zone: &str) -> bool {
 fn check_events(scenario: &Scenario) -> Result<(), String> {
     for (index, event) in scenario.events.iter().enumerate() {
         check_time(&format!("events[{index}].at"), event.at)?;
+        let check_node = |node: usize| check_node(scenario, index, node);
+        if let Some(Once::Task { node, .. } | Once::Leaving { node }) = &event.once {
+            check_node(*node)?;
+        }
         match &event.action {
             Action::Cordon { node }
             | Action::Uncordon { node }
             | Action::KillMachine { node }
             | Action::StrayMachine { node }
             | Action::JoinOutdated { node }
-            | Action::RemoveTask { node } => {
-                check_node(scenario, index, *node)?;
-            }
+            | Action::RemoveTask { node } => check_node(*node)?,
             Action::SickMembers(nodes) => {
                 for node in nodes {
-                    check_node(scenario, index, *node)?;
+                    check_node(*node)?;
                 }
             }
             Action::CrashOperator { down } => {
@@ -113,6 +115,9 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             }
             Action::FullZones(_)
             | Action::BrokenImages(_)
+            | Action::UnreadyImages(_)
+            | Action::Resume
+            | Action::RetryFailed
             | Action::Create(_)
             | Action::RemoveRun { .. }
             | Action::Patch(_)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
-use shipshape_engine::settings::{DrainSettings, Settings, StepDeadlines};
+use shipshape_engine::settings::{DrainSettings, Settings, StepDeadlines, SweepSettings};
 use shipshape_engine::span;
 use shipshape_simulator::actors::Delays;
 use shipshape_simulator::cloud::CloudSettings;
@@ -19,6 +19,8 @@ use super::{Action, Outcome, Scenario};
 const REST_MAX: SignedDuration = SignedDuration::from_secs(5);
 /// A step on a busy machine is not overdue sooner.
 const DEADLINE_MIN: SignedDuration = SignedDuration::from_mins(1);
+/// A step whose deadline the scenario sets is not either: what shall meet it does so in seconds.
+const SET_DEADLINE_MIN: SignedDuration = SignedDuration::from_secs(15);
 /// A story on a busy machine has not stalled sooner.
 const WITHIN_MIN: SignedDuration = SignedDuration::from_mins(4);
 /// Asking the cloud more often would find nothing new.
@@ -56,7 +58,7 @@ impl Scenario {
         let mut spec = self.world.spec(seed);
         hurry_cloud(&mut spec.cloud.settings, by);
         hurry_delays(&mut spec.delays, by);
-        spec.patience = Duration::from_mins(1);
+        spec.patience = Duration::from_mins(3);
         spec
     }
 }
@@ -76,43 +78,34 @@ fn hurry_waits(intent: &mut Value, by: i32) {
 }
 
 fn settings(settings: &Settings, by: i32) -> Settings {
-    let deadline = |value: SignedDuration| (value / by).max(DEADLINE_MIN.min(value));
-    let StepDeadlines {
-        lock,
-        provision,
-        join,
-        transfer,
-        settle,
-        cordon,
-        drain,
-        recover,
-        remove_member,
-        undo,
-        remove,
-        forget,
-        release,
-    } = settings.deadlines;
+    let usual = Settings::default();
+    let (ours, usuals) = (&settings.deadlines, &usual.deadlines);
+    let deadline =
+        |of: fn(&StepDeadlines) -> SignedDuration| hurry_deadline(of(ours), of(usuals), by);
     Settings {
         deadlines: StepDeadlines {
-            lock: deadline(lock),
-            provision: deadline(provision),
-            join: deadline(join),
-            transfer: deadline(transfer),
-            settle: deadline(settle),
-            cordon: deadline(cordon),
-            drain: deadline(drain),
-            recover: deadline(recover),
-            remove_member: deadline(remove_member),
-            undo: deadline(undo),
-            remove: deadline(remove),
-            forget: deadline(forget),
-            release: deadline(release),
+            lock: deadline(|all| all.lock),
+            provision: deadline(|all| all.provision),
+            join: deadline(|all| all.join),
+            transfer: deadline(|all| all.transfer),
+            settle: deadline(|all| all.settle),
+            cordon: deadline(|all| all.cordon),
+            drain: deadline(|all| all.drain),
+            recover: deadline(|all| all.recover),
+            remove_member: deadline(|all| all.remove_member),
+            undo: deadline(|all| all.undo),
+            remove: deadline(|all| all.remove),
+            forget: deadline(|all| all.forget),
+            release: deadline(|all| all.release),
         },
         drain: DrainSettings {
-            detach_wait: deadline(settings.drain.detach_wait),
+            detach_wait: hurry_deadline(settings.drain.detach_wait, usual.drain.detach_wait, by),
             stuck_after: settings.drain.stuck_after / by,
         },
-        sweep: settings.sweep.clone(),
+        sweep: SweepSettings {
+            every: settings.sweep.every / by,
+            grace: settings.sweep.grace / by,
+        },
         machine_poll: (settings.machine_poll / by).max(POLL_MIN),
         machine_quiet: settings.machine_quiet / by,
         cloud_lag: settings.cloud_lag / by,
@@ -122,6 +115,17 @@ fn settings(settings: &Settings, by: i32) -> Settings {
         resync: settings.resync,
         lock_lease: settings.lock_lease,
     }
+}
+
+/// A deadline that a scenario sets is there to be missed, so it is hurried further than one that should
+/// never be.
+fn hurry_deadline(value: SignedDuration, usual: SignedDuration, by: i32) -> SignedDuration {
+    let least = if value == usual {
+        DEADLINE_MIN
+    } else {
+        SET_DEADLINE_MIN
+    };
+    (value / by).max(least.min(value))
 }
 
 fn hurry_cloud(settings: &mut CloudSettings, by: u32) {

@@ -57,6 +57,15 @@ fn a_hurried_scenario_divides_its_times_and_nothing_else() {
 }
 
 #[test]
+fn a_deadline_that_a_scenario_sets_is_hurried_further_than_the_others() {
+    let text = format!("{GOOD}settings: {{ deadlines: {{ join: 10m }} }}");
+    let hurried = Scenario::parse("test.yaml", &text).unwrap().hurried();
+    assert_eq!(hurried.settings.deadlines.join.as_secs(), 30);
+    assert_eq!(hurried.settings.deadlines.provision.as_secs(), 60);
+    assert_eq!(hurried.settings.sweep.grace.as_secs(), 45);
+}
+
+#[test]
 fn a_wrong_key_is_named_with_its_line() {
     let message = complaint(&GOOD.replace("nodes: 3", "nodez: 3"));
     assert!(message.contains("nodez"), "{message}");
@@ -108,6 +117,11 @@ fn what_yaml_cannot_see_is_checked_too() {
             "crashOperator: { down: 5s }",
             "cordon: { node: 3 }",
             "events[0]",
+        ),
+        (
+            "at: 90s",
+            "once: { task: { node: 3, step: Join } }",
+            "events[0] names node 3",
         ),
         ("    kind: NodePatchRun\n", "", "intents[0].kind"),
     ];

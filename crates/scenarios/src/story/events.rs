@@ -3,20 +3,25 @@
 //! Owns what each action does to the world. Must not wait for anything but the time and the runs.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
-use shipshape_api::{NodePatchRun, NodePatchTask, names};
+use serde_json::{Value, json};
+use shipshape_api::{
+    NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
+};
 use shipshape_engine::machine::{GroupId, ProviderId, Token};
+use shipshape_engine::wish::{self, RunWish};
 use shipshape_provider::{Provider, ReplacementRequest};
 
 use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
 use crate::observer::Observer;
-use crate::scenario::{Action, Scenario};
+use crate::scenario::{Action, Once, Scenario};
 use crate::stage::{OPERATOR, Stage};
 use crate::witness::Witness;
 
@@ -34,6 +39,9 @@ pub(super) async fn play(
     for (index, event) in events {
         if let Ok(at) = start.checked_add(event.at) {
             stage.clock.sleep_until(at).await;
+        }
+        if let Some(once) = &event.once {
+            came_about(once, observer, &first_nodes).await;
         }
         let scene = Scene { stage, observer };
         let placed = |error: StoryError| error.at(&format!("events[{index}]"));
@@ -63,6 +71,14 @@ pub(super) async fn play(
                     etcd.set_sick(&names);
                 }
             }
+            Action::UnreadyImages(images) => {
+                let images = images.iter().cloned().collect();
+                stage
+                    .cloud
+                    .adjust(|settings| settings.unready_images = images);
+            }
+            Action::Resume => scene.resume().await?,
+            Action::RetryFailed => scene.retry_failed().await?,
             Action::Create(manifest) => create(&stage.client("story"), manifest)
                 .await
                 .map_err(placed)?,
@@ -84,6 +100,66 @@ pub(super) async fn play(
     Ok(())
 }
 
+/// Waits until what an event waits for is so.
+async fn came_about(once: &Once, observer: &Observer, first_nodes: &[Arc<Node>]) {
+    while !is_so(once, observer, first_nodes) {
+        observer.runs_changed.notified().await;
+    }
+}
+
+fn step_of(task: &NodePatchTask) -> Option<TaskStep> {
+    task.status.as_ref().map(NodePatchTaskStatus::step_name)
+}
+
+/// Writes what a wish comes to, if it makes sense and there is something to change.
+async fn write_wish<K>(
+    api: &Api<K>,
+    name: &str,
+    change: Result<Option<Value>, wish::Refused>,
+) -> Result<(), StoryError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    if let Ok(Some(change)) = change {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .map_err(|source| refused(name, source))?;
+    }
+    Ok(())
+}
+
+fn is_so(once: &Once, observer: &Observer, first_nodes: &[Arc<Node>]) -> bool {
+    let name_of = |node: usize| first_nodes.get(node).map(|node| node.name_any());
+    match once {
+        Once::Leaving { node } => {
+            let name = name_of(*node);
+            let pending = observer.pending.list();
+            let mut leaving = pending
+                .iter()
+                .filter(|one| one.spec.goal == PendingNodeGoal::Leave);
+            leaving.any(|one| one.spec.node_name == name)
+        }
+        Once::Task { node, step } => {
+            let name = name_of(*node);
+            let tasks = observer.tasks.list();
+            let mut of_node = tasks
+                .iter()
+                .filter(|task| Some(&task.spec.node_name) == name.as_ref());
+            of_node.any(|task| step_of(task) == Some(*step))
+        }
+        Once::Paused => {
+            let runs = observer.runs.list();
+            let mut statuses = runs.iter().filter_map(|run| run.status.as_ref());
+            statuses.any(|status| status.paused == Some(true))
+        }
+        Once::Tasks { step, count } => {
+            let tasks = observer.tasks.list();
+            let there = tasks.iter().filter(|task| step_of(task) == Some(*step));
+            there.count() >= *count
+        }
+    }
+}
+
 struct Scene<'a> {
     stage: &'a Stage,
     observer: &'a Observer,
@@ -92,7 +168,7 @@ struct Scene<'a> {
 impl Scene<'_> {
     async fn cordon(
         &self,
-        node: Option<&std::sync::Arc<Node>>,
+        node: Option<&Arc<Node>>,
         unschedulable: bool,
     ) -> Result<(), StoryError> {
         let Some(node) = node else { return Ok(()) };
@@ -114,7 +190,7 @@ impl Scene<'_> {
         }
     }
 
-    async fn kill(&self, node: Option<&std::sync::Arc<Node>>) {
+    async fn kill(&self, node: Option<&Arc<Node>>) {
         let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
         let Some(id) = id else { return };
         let cloud = self.stage.cloud.handle("somebody");
@@ -124,7 +200,7 @@ impl Scene<'_> {
         }
     }
 
-    async fn join_outdated(&self, node: Option<&std::sync::Arc<Node>>) {
+    async fn join_outdated(&self, node: Option<&Arc<Node>>) {
         let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
         let Some(id) = id else { return };
         let cloud = self.stage.cloud.handle("somebody");
@@ -138,7 +214,7 @@ impl Scene<'_> {
         }
     }
 
-    async fn patch(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {
+    async fn patch(&self, manifest: &Value) -> Result<(), StoryError> {
         // Null takes a field away in a patch and is no value of an object.
         let named = json!({
             "apiVersion": manifest.get("apiVersion"),
@@ -156,7 +232,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    async fn delete(&self, manifest: &serde_json::Value) -> Result<(), StoryError> {
+    async fn delete(&self, manifest: &Value) -> Result<(), StoryError> {
         let (api, object, what) = dynamic(&self.stage.client("somebody"), manifest)?;
         api.delete(&object.name_any(), &DeleteParams::default())
             .await
@@ -164,8 +240,37 @@ impl Scene<'_> {
         Ok(())
     }
 
+    async fn resume(&self) -> Result<(), StoryError> {
+        for run in self.observer.runs.list() {
+            let api: Api<NodePatchRun> = self.namespaced(run.as_ref());
+            let change = wish::of_run(&run, RunWish::Resume).map(|granted| granted.change);
+            write_wish(&api, &run.name_any(), change).await?;
+        }
+        Ok(())
+    }
+
+    async fn retry_failed(&self) -> Result<(), StoryError> {
+        let is_failed = |task: &NodePatchTask| step_of(task) == Some(TaskStep::Failed);
+        for task in self.observer.tasks.list() {
+            if is_failed(&task) {
+                let api: Api<NodePatchTask> = self.namespaced(task.as_ref());
+                let change = wish::retry(&task, None, self.stage.clock.now());
+                write_wish(&api, &task.name_any(), change.map(|granted| granted.change)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn namespaced<K>(&self, object: &K) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let namespace = object.namespace().unwrap_or_default();
+        Api::namespaced(self.stage.client("somebody"), &namespace)
+    }
+
     /// A machine as the operator made it for a task that went before anybody could follow the machine.
-    async fn stray(&self, node: Option<&std::sync::Arc<Node>>) {
+    async fn stray(&self, node: Option<&Arc<Node>>) {
         let id = node.and_then(|node| node.spec.as_ref()?.provider_id.clone());
         let Some(id) = id else { return };
         let cloud = self.stage.cloud.handle(OPERATOR);
@@ -191,7 +296,7 @@ impl Scene<'_> {
     }
 
     /// Nothing is put back by a task that goes like this; others must see to what it leaves.
-    async fn remove_task(&self, node: Option<&std::sync::Arc<Node>>) -> Result<(), StoryError> {
+    async fn remove_task(&self, node: Option<&Arc<Node>>) -> Result<(), StoryError> {
         let name = node.map(|node| node.name_any());
         let all = self.observer.tasks.list();
         let of_node = all

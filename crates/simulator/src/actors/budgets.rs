@@ -38,17 +38,14 @@ impl Budgets {
         listen_to(&informers.budgets, &queue);
         let (budgets, selected) = (informers.budgets.clone(), queue.clone());
         informers.pods.on_change(move |before, after| {
-            let Some(namespace) = after.or(before).and_then(kube::ResourceExt::namespace) else {
+            let Some(pod) = after.or(before) else {
                 return;
             };
-            for budget in budgets.within(&namespace) {
-                if [before, after]
-                    .into_iter()
-                    .flatten()
-                    .any(|pod| covers(&budget, pod))
-                {
-                    selected.add(Key::of(budget.as_ref()));
-                }
+            // As the real controller does: of several budgets it looks at one, so the others keep old
+            // numbers. Which one is chance there; here it is the first by name.
+            let all = budgets.within(&pod.namespace().unwrap_or_default());
+            if let Some(budget) = all.iter().find(|budget| covers(budget, pod)) {
+                selected.add(Key::of(budget.as_ref()));
             }
         });
         let (budgets, scaled) = (informers.budgets.clone(), queue.clone());

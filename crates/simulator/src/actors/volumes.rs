@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{
-    ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod,
+    CSIPersistentVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeSpec, Pod,
 };
 use k8s_openapi::api::storage::v1::{
     VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec,
@@ -26,7 +27,7 @@ use super::queue::Queue;
 use super::store::Key;
 use super::work::{self, Actor, Outcome, is_conflict, unless_overtaken};
 
-const DRIVER: &str = "embedded.shipshape.dev";
+pub(super) const DRIVER: &str = "embedded.shipshape.dev";
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,35 +125,9 @@ impl Volumes {
     async fn bind(&self, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
         let spec = claim.spec.clone().unwrap_or_default();
         let namespace = claim.namespace().unwrap_or_default();
-        let name = format!("pvc-{}", claim.uid().unwrap_or_default());
+        let volume = volume_for(claim);
+        let name = volume.name_any();
         let capacity = spec.resources.and_then(|resources| resources.requests);
-        let volume = PersistentVolume {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(PersistentVolumeSpec {
-                capacity: capacity.clone(),
-                access_modes: spec.access_modes.clone(),
-                claim_ref: Some(ObjectReference {
-                    api_version: Some("v1".to_owned()),
-                    kind: Some("PersistentVolumeClaim".to_owned()),
-                    namespace: Some(namespace.clone()),
-                    name: claim.metadata.name.clone(),
-                    uid: claim.uid(),
-                    ..ObjectReference::default()
-                }),
-                storage_class_name: spec.storage_class_name,
-                persistent_volume_reclaim_policy: Some("Delete".to_owned()),
-                csi: Some(k8s_openapi::api::core::v1::CSIPersistentVolumeSource {
-                    driver: DRIVER.to_owned(),
-                    volume_handle: name.clone(),
-                    ..Default::default()
-                }),
-                ..PersistentVolumeSpec::default()
-            }),
-            status: None,
-        };
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         match volumes.create(&PostParams::default(), &volume).await {
             Err(error) if !is_conflict(&error) => return Err(error),
@@ -260,6 +235,39 @@ impl Volumes {
                 .await,
         )?;
         Ok(())
+    }
+}
+
+/// The volume of a claim, made for it alone.
+pub(super) fn volume_for(claim: &PersistentVolumeClaim) -> PersistentVolume {
+    let spec = claim.spec.clone().unwrap_or_default();
+    let name = format!("pvc-{}", claim.uid().unwrap_or_default());
+    PersistentVolume {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeSpec {
+            capacity: spec.resources.and_then(|resources| resources.requests),
+            access_modes: spec.access_modes,
+            claim_ref: Some(ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("PersistentVolumeClaim".to_owned()),
+                namespace: claim.namespace(),
+                name: claim.metadata.name.clone(),
+                uid: claim.uid(),
+                ..ObjectReference::default()
+            }),
+            storage_class_name: spec.storage_class_name,
+            persistent_volume_reclaim_policy: Some("Delete".to_owned()),
+            csi: Some(CSIPersistentVolumeSource {
+                driver: DRIVER.to_owned(),
+                volume_handle: name,
+                ..CSIPersistentVolumeSource::default()
+            }),
+            ..PersistentVolumeSpec::default()
+        }),
+        status: None,
     }
 }
 

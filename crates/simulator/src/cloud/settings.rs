@@ -103,6 +103,8 @@ pub struct CloudSettings {
     pub full_zones: BTreeSet<String>,
     /// Images whose machines boot but never join the cluster.
     pub broken_images: BTreeSet<String>,
+    /// Images whose machines join the cluster but never get ready.
+    pub unready_images: BTreeSet<String>,
 }
 
 impl Default for CloudSettings {
@@ -118,6 +120,7 @@ impl Default for CloudSettings {
             calls_per_second: None,
             full_zones: BTreeSet::new(),
             broken_images: BTreeSet::new(),
+            unready_images: BTreeSet::new(),
         }
     }
 }

@@ -365,6 +365,19 @@ async fn a_broken_image_boots_but_never_joins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_of_an_unready_image_joins_and_never_gets_ready() {
+    let world = start(WorldSpec::small(13, 1)).await;
+    world
+        .cloud()
+        .adjust(|settings| _ = settings.unready_images.insert("image-2".to_owned()));
+    world.cloud().set_desired(&"workers".into(), 2).unwrap();
+    seconds(600).await;
+    let joined = nodes(&world).list(&ListParams::default()).await.unwrap();
+    let ready = joined.iter().filter(|node| is_node_ready(node)).count();
+    assert_eq!((joined.items.len(), ready), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_was_silent_for_a_moment_keeps_its_pods() {
     let world = start(WorldSpec::small(14, 1).with([deployment("web", 1, 100)])).await;
     seconds(30).await;
