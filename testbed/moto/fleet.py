@@ -52,13 +52,27 @@ def make(count):
     }
     autoscaling.create_auto_scaling_group(
         AutoScalingGroupName="workers",
-        MinSize=count // 2,
+        MinSize=0,
         MaxSize=count * 2,
-        DesiredCapacity=count,
+        DesiredCapacity=0,
         VPCZoneIdentifier=",".join(subnet["SubnetId"] for subnet in subnets),
         LaunchTemplate={"LaunchTemplateId": template, "Version": "$Latest"},
         Tags=[tag],
     )
+    # A group of moto launches all its machines in its first zone, so they are launched one zone at a time and
+    # attached, which is allowed for 20 at once.
+    for place, subnet in enumerate(subnets):
+        share = len(range(place, count, len(subnets)))
+        launched = ec2.run_instances(
+            LaunchTemplate={"LaunchTemplateId": template, "Version": "$Latest"},
+            MinCount=share,
+            MaxCount=share,
+            SubnetId=subnet["SubnetId"],
+        )
+        ids = [one["InstanceId"] for one in launched["Instances"]]
+        for start in range(0, share, 20):
+            autoscaling.attach_instances(AutoScalingGroupName="workers", InstanceIds=ids[start : start + 20])
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName="workers", MinSize=count // 2)
 
 
 def follow():

@@ -33,7 +33,6 @@ const BUDGET: usize = NODES / 10;
 const AUTOSCALERS: i32 = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs moto (testbed/moto/install.sh) and has not been played to its end yet"]
 async fn sixty_nodes_of_a_moto_group_are_replaced_at_a_tenth_at_once() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let client = plane.client("test").await.unwrap();
