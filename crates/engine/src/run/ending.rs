@@ -58,6 +58,10 @@ impl Draft<'_> {
             self.decision.wake = Some(self.now);
             return;
         }
+        if self.holds_slots() {
+            // Its task was removed by force: once it is sure that none is on its way, the slot is given back.
+            return self.wait("a slot whose task is gone to be given back".to_owned());
+        }
         if !self.snapshot.marked.is_empty() {
             for node in self.snapshot.marked.clone() {
                 self.put_marks(node, Marks::NONE);
@@ -83,6 +87,14 @@ impl Draft<'_> {
             Ending::Aborted => self.abort(),
             Ending::Deleted => self.let_go(),
         }
+    }
+
+    /// Whether the ledger still has a slot of this run.
+    fn holds_slots(&self) -> bool {
+        let uid = self.snapshot.run.metadata.uid.as_deref();
+        let ledger = self.snapshot.ledger.present();
+        let mut slots = ledger.into_iter().flat_map(|ledger| ledger.slots.values());
+        slots.any(|slot| Some(slot.owner.as_str()) == uid)
     }
 
     fn complete(&mut self) {

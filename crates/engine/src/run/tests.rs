@@ -298,6 +298,20 @@ fn partitions_follow_one_another_and_the_last_completes_the_run() {
 }
 
 #[test]
+fn a_run_does_not_end_before_the_slot_of_a_task_that_was_removed_by_force_is_free() {
+    let mut snapshot = planned();
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(2);
+    snapshot.run.metadata.uid = Some("run-uid".to_owned());
+    snapshot.ledger = ledger(&[slot("a", "z1")]);
+    let decision = look(&snapshot);
+    assert_eq!(decision.effects, []);
+    assert!(decision.wake > Some(now()));
+    assert!(decision.status.waiting_for.unwrap().contains("slot"));
+    snapshot.abandoned = vec![("a-uid".to_owned(), "ns/task-a".to_owned())];
+    assert_eq!(names_of(&look(&snapshot)), ["GrantSlots"]);
+}
+
+#[test]
 fn nothing_is_planned_before_the_run_is_kept_and_its_status_is_not_written_with_the_finalizer() {
     let mut snapshot = snapshot();
     snapshot.run.metadata.finalizers = None;
