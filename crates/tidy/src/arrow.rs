@@ -18,7 +18,7 @@ enum Allowed {
 
 use Allowed::{Everything, Only};
 
-const ARROW: [(&str, Allowed); 13] = [
+const ARROW: [(&str, Allowed); 14] = [
     ("shipshape-api", Only(&[])),
     ("shipshape-engine", Only(&["shipshape-api"])),
     (
@@ -49,6 +49,7 @@ const ARROW: [(&str, Allowed); 13] = [
             "shipshape-provider",
         ]),
     ),
+    ("shipshape-verifier", Only(&[])),
     (
         "shipshape-simulator",
         Only(&[
@@ -81,6 +82,7 @@ const ARROW: [(&str, Allowed); 13] = [
             "shipshape-provider",
             "shipshape-provider-aws",
             "shipshape-controllers",
+            "shipshape-verifier",
             "shipshape-simulator",
             "shipshape-scenarios",
         ]),

@@ -1,0 +1,264 @@
+//! All checks at once, each with a deadline of its own.
+//!
+//! Owns what is asked of whom. A check that could only repeat what another has said is not run: without an answer of the
+//! API server there is neither a large one nor a clock.
+
+mod api;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt, join_all};
+use tokio::time::Instant;
+
+use crate::contact::Client;
+use crate::dial;
+use crate::lookup::{Resolver, Transport, ask_often};
+use crate::report::{Check, Finding, Phase, Report, Trouble};
+use crate::resolv::ResolvConf;
+use crate::settings::{Access, Metadata, Settings};
+use crate::target::{Host, Target};
+
+/// Where name servers listen.
+const DNS_PORT: u16 = 53;
+/// How long it is tried to dial what should not answer.
+const BLOCKED: Duration = Duration::from_secs(2);
+/// More addresses than this are not listed.
+const SHOWN: usize = 4;
+
+/// One attempt of all checks.
+pub(crate) struct Round<'a> {
+    settings: &'a Settings,
+    resolver: Resolver,
+    client: Option<Client>,
+    end: Instant,
+}
+
+type Work<'a> = BoxFuture<'a, Vec<Finding>>;
+
+impl<'a> Round<'a> {
+    /// Reads what the checks need from the pod.
+    pub(crate) fn prepare(settings: &'a Settings, end: Instant) -> Result<Self, crate::Error> {
+        let path = &settings.resolv_conf;
+        let text = std::fs::read_to_string(path).map_err(|source| crate::Error::File {
+            what: "the resolver's settings, dns.resolvConf",
+            path: path.clone(),
+            source,
+        })?;
+        let conf = ResolvConf::parse(&text);
+        let usual = |ip: &IpAddr| SocketAddr::new(*ip, DNS_PORT);
+        let mut servers: Vec<SocketAddr> = conf.servers.iter().map(usual).collect();
+        servers.extend(&settings.dns_servers);
+        let mut seen = BTreeSet::new();
+        servers.retain(|server| seen.insert(*server));
+        let client = settings
+            .api
+            .as_ref()
+            .map(|api| Client::new(&api.ca_file, &api.server_name))
+            .transpose()?;
+        Ok(Self {
+            settings,
+            resolver: Resolver { conf, servers },
+            client,
+            end,
+        })
+    }
+
+    /// Runs all checks.
+    pub(crate) async fn play(&self) -> Report {
+        let mut work: Vec<Work<'_>> = Vec::new();
+        work.extend(self.dns());
+        if let (Some(api), Some(client)) = (&self.settings.api, &self.client) {
+            work.push(api::check(self, api, client).boxed());
+        }
+        for (check, targets) in [
+            (Check::Network, &self.settings.network),
+            (Check::Service, &self.settings.services),
+            (Check::Egress, &self.settings.egress),
+        ] {
+            work.extend(targets.iter().map(|target| self.dialled(check, target)));
+        }
+        work.extend(
+            self.settings
+                .metadata
+                .iter()
+                .map(|given| self.metadata(given)),
+        );
+        let findings = join_all(work).await.into_iter().flatten();
+        Report::of(findings.inspect(log).collect())
+    }
+
+    /// When a check that begins now must have ended.
+    fn until(&self) -> Instant {
+        (Instant::now() + self.settings.check_timeout).min(self.end)
+    }
+
+    fn dns(&self) -> Vec<Work<'_>> {
+        let mut work: Vec<Work<'_>> = Vec::new();
+        for name in &self.settings.names {
+            for server in &self.resolver.servers {
+                for (check, transport) in [
+                    (Check::DnsUdp, Transport::Udp),
+                    (Check::DnsTcp, Transport::Tcp),
+                ] {
+                    let target = format!("{name}. @{server}");
+                    let lookup = self.lookup(*server, transport, name);
+                    work.push(judged(check, target, lookup).boxed());
+                }
+            }
+            work.extend(self.searched(name));
+        }
+        if self.resolver.servers.is_empty() && !self.settings.names.is_empty() {
+            let target = self.settings.resolv_conf.display().to_string();
+            let trouble = Trouble::new(Phase::Dns, "names no name server");
+            work.push(judged(Check::DnsUdp, target, async { Err(trouble) }).boxed());
+        }
+        if let Some(name) = self.settings.names.first() {
+            let asked = |server| self.endpoint(server, name);
+            work.extend(self.settings.dns_endpoints.iter().copied().map(asked));
+        }
+        work
+    }
+
+    async fn lookup(
+        &self,
+        server: SocketAddr,
+        transport: Transport,
+        name: &str,
+    ) -> Result<String, Trouble> {
+        let times = self.settings.dns_repeats;
+        let found = ask_often(server, transport, name, times, self.until()).await?;
+        Ok(listed(&found))
+    }
+
+    /// A name by its short form, where the search list has one for it.
+    fn searched(&self, name: &str) -> Option<Work<'_>> {
+        let short = self.resolver.conf.short_form(name)?;
+        let target = format!("{short} (search list)");
+        let lookup = async move {
+            let found = self.resolver.resolve(&short, self.until()).await?;
+            Ok(listed(&found))
+        };
+        Some(judged(Check::DnsSearch, target, lookup).boxed())
+    }
+
+    /// A name server behind the service, by both transports.
+    fn endpoint<'b>(&'b self, server: SocketAddr, name: &'b str) -> Work<'b> {
+        let target = format!("{name}. @{server}");
+        let lookup = async move {
+            let by_udp = self.lookup(server, Transport::Udp, name).await?;
+            self.lookup(server, Transport::Tcp, name).await?;
+            Ok(by_udp)
+        };
+        judged(Check::DnsEndpoint, target, lookup).boxed()
+    }
+
+    /// Resolves a host, where it is a name, and dials all its addresses.
+    fn dialled<'b>(&'b self, check: Check, target: &'b Target) -> Work<'b> {
+        let work = async move {
+            let until = self.until();
+            let addresses = self.addresses(target, until).await?;
+            let dials = addresses
+                .iter()
+                .map(|address| dial::connect(*address, until));
+            for (address, result) in addresses.iter().zip(join_all(dials).await) {
+                if let Err(Trouble { phase, message }) = result {
+                    return Err(Trouble::new(phase, format!("{address}: {message}")));
+                }
+            }
+            let ips: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
+            Ok(format!("connected to {}", listed(&ips)))
+        };
+        judged(check, target.to_string(), work).boxed()
+    }
+
+    async fn addresses(&self, target: &Target, until: Instant) -> Result<Vec<SocketAddr>, Trouble> {
+        let ips = match &target.host {
+            Host::Address(ip) => vec![*ip],
+            Host::Name(name) => self.resolver.resolve(name, until).await?,
+        };
+        Ok(ips
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, target.port))
+            .collect())
+    }
+
+    fn metadata<'b>(&'b self, given: &'b Metadata) -> Work<'b> {
+        let Metadata { address, expect } = given;
+        let work = async move {
+            match expect {
+                Access::Reachable => dial::connect(*address, self.until())
+                    .await
+                    .map(|_| "can be reached, as it should".to_owned()),
+                Access::Blocked => {
+                    let until = self.until().min(Instant::now() + BLOCKED);
+                    match dial::connect(*address, until).await {
+                        Err(_) => Ok("is blocked, as it should be".to_owned()),
+                        Ok(_) => {
+                            let message = "should be blocked, and can be reached";
+                            Err(Trouble::new(Phase::Connect, message))
+                        }
+                    }
+                }
+            }
+        };
+        judged(Check::Metadata, address.to_string(), work).boxed()
+    }
+}
+
+/// Waits for a check and writes down what it saw.
+async fn judged(
+    check: Check,
+    target: String,
+    work: impl Future<Output = Result<String, Trouble>> + Send,
+) -> Vec<Finding> {
+    let begin = Instant::now();
+    let result = work.await;
+    vec![finding(check, target, begin, result)]
+}
+
+fn finding(
+    check: Check,
+    target: String,
+    begin: Instant,
+    result: Result<String, Trouble>,
+) -> Finding {
+    let milliseconds = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (ok, phase, message) = match result {
+        Ok(message) => (true, None, message),
+        Err(Trouble { phase, message }) => (false, Some(phase), message),
+    };
+    Finding {
+        check,
+        target,
+        ok,
+        phase,
+        message,
+        milliseconds,
+    }
+}
+
+fn log(finding: &Finding) {
+    let Finding {
+        check,
+        target,
+        ok,
+        message,
+        milliseconds,
+        ..
+    } = finding;
+    tracing::debug!(%check, target = %target, ok, milliseconds, "{message}");
+}
+
+fn listed(addresses: &[IpAddr]) -> String {
+    let shown: Vec<String> = addresses
+        .iter()
+        .take(SHOWN)
+        .map(IpAddr::to_string)
+        .collect();
+    match addresses.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,110 @@
+//! The pod's termination message: the report, cut to what a kubelet keeps, and still JSON.
+//!
+//! Owns what is given up first: words, then findings that are fine, then later failures. The verdict and the first
+//! failure always stay.
+
+use crate::report::{Finding, Report};
+
+/// What a kubelet keeps of a termination message.
+pub const TERMINATION_BYTES: usize = 4096;
+
+/// Lengths to which texts are cut, one after the other, until the report fits.
+const TEXT_BYTES: [usize; 4] = [400, 200, 100, 50];
+
+/// The report in at most [`TERMINATION_BYTES`] bytes of JSON.
+pub fn termination_message(report: &Report) -> String {
+    let whole = json(report);
+    if whole.len() <= TERMINATION_BYTES {
+        return whole;
+    }
+    let mut short = report.clone();
+    // Stable: failures keep their order, and so do the rest.
+    short.findings.sort_by_key(|finding| finding.ok);
+    for bytes in TEXT_BYTES {
+        short
+            .findings
+            .iter_mut()
+            .for_each(|finding| cut(finding, bytes));
+        let text = json(&short);
+        if text.len() <= TERMINATION_BYTES {
+            return text;
+        }
+    }
+    // One finding with short texts always fits, so this ends.
+    while short.findings.len() > 1 {
+        short.findings.pop();
+        short.omitted += 1;
+        let text = json(&short);
+        if text.len() <= TERMINATION_BYTES {
+            return text;
+        }
+    }
+    json(&short)
+}
+
+fn json(report: &Report) -> String {
+    serde_json::json!(report).to_string()
+}
+
+fn cut(finding: &mut Finding, bytes: usize) {
+    for text in [&mut finding.target, &mut finding.message] {
+        if text.len() > bytes {
+            let end = text.floor_char_boundary(bytes);
+            text.truncate(end);
+            text.push('…');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::report::{Check, Phase};
+
+    fn any_finding() -> impl Strategy<Value = Finding> {
+        // All kinds of characters, those included that JSON writes with six bytes.
+        let text = proptest::collection::vec(any::<char>(), 0..600)
+            .prop_map(|characters| characters.into_iter().collect::<String>());
+        let control = "[\u{0}-\u{1f}\"\\\\]{0,600}".prop_map(String::from);
+        let text = prop_oneof![text, control].boxed();
+        (text.clone(), text, any::<bool>(), any::<u64>()).prop_map(
+            |(target, message, ok, milliseconds)| Finding {
+                check: Check::ApiLargeRequest,
+                target,
+                ok,
+                phase: (!ok).then_some(Phase::Connect),
+                message,
+                milliseconds,
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn a_message_of_any_report_fits_and_keeps_verdict_and_first_failure(
+            findings in proptest::collection::vec(any_finding(), 0..40)
+        ) {
+            let report = Report::of(findings);
+            let message = termination_message(&report);
+            prop_assert!(message.len() <= TERMINATION_BYTES, "{} bytes", message.len());
+            let read: Report = serde_json::from_str(&message).unwrap();
+            prop_assert_eq!(read.verdict, report.verdict);
+            prop_assert_eq!(read.findings.len() + read.omitted, report.findings.len());
+            let first = |report: &Report| report.findings.iter().find(|finding| !finding.ok)
+                .map(|finding| (finding.check, finding.phase, finding.milliseconds));
+            prop_assert_eq!(first(&read), first(&report));
+        }
+    }
+
+    #[test]
+    fn a_short_report_is_not_touched() {
+        let report = Report::of(Vec::new());
+        assert_eq!(
+            termination_message(&report),
+            r#"{"findings":[],"verdict":"Passed"}"#
+        );
+    }
+}
