@@ -100,7 +100,7 @@ fn a_lock_that_goes_with_its_node_is_given_back_only_while_the_node_is_there() {
     ];
     for (goes_with_node, is_node_gone, is_released) in table {
         let mut world = world_at(TaskStep::Done);
-        world.task.metadata.finalizers = Some(vec![shipshape_api::names::FINALIZER.to_owned()]);
+        world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
         world.lock = Observed::Present(LockView {
             goes_with_node,
             ..lock(OPERATION).present().unwrap().clone()
