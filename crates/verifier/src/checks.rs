@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use crate::contact::Client;
 use crate::dial;
+use crate::evidence::Evidence;
 use crate::lookup::{Resolver, Transport, ask_often};
-use crate::report::{Check, Finding, Phase, Report, Trouble};
+use crate::report::{Check, Finding, Phase, Report, Trouble, Verdict};
 use crate::resolv::ResolvConf;
 use crate::settings::{Access, Metadata, Settings};
 use crate::target::{Host, Target};
@@ -31,6 +32,7 @@ const SHOWN: usize = 4;
 pub(crate) struct Round<'a> {
     settings: &'a Settings,
     resolver: Resolver,
+    resolv_conf: String,
     client: Option<Client>,
     end: Instant,
 }
@@ -60,6 +62,7 @@ impl<'a> Round<'a> {
         Ok(Self {
             settings,
             resolver: Resolver { conf, servers },
+            resolv_conf: text,
             client,
             end,
         })
@@ -86,7 +89,11 @@ impl<'a> Round<'a> {
                 .map(|given| self.metadata(given)),
         );
         let findings = join_all(work).await.into_iter().flatten();
-        Report::of(findings.inspect(log).collect())
+        let mut report = Report::of(findings.inspect(log).collect());
+        if report.verdict == Verdict::Failed {
+            report.evidence = Some(Evidence::gather(&self.resolv_conf));
+        }
+        report
     }
 
     /// When a check that begins now must have ended.

@@ -1,45 +1,53 @@
 //! The pod's termination message: the report, cut to what a kubelet keeps, and still JSON.
 //!
-//! Owns what is given up first: words, then findings that are fine, then later failures. The verdict and the first
-//! failure always stay.
+//! Owns what is given up first: words, then findings that are fine, then evidence, then later failures. The verdict and
+//! the first failure always stay.
 
 use crate::report::{Finding, Report};
 
 /// What a kubelet keeps of a termination message.
 pub const TERMINATION_BYTES: usize = 4096;
 
-/// Lengths to which texts are cut, one after the other, until the report fits.
+/// Lengths to which texts are cut, one after the other; with the last a failure always fits.
 const TEXT_BYTES: [usize; 4] = [400, 200, 100, 50];
 
 /// The report in at most [`TERMINATION_BYTES`] bytes of JSON.
 pub fn termination_message(report: &Report) -> String {
-    let whole = json(report);
-    if whole.len() <= TERMINATION_BYTES {
-        return whole;
-    }
     let mut short = report.clone();
-    // Stable: failures keep their order, and so do the rest.
-    short.findings.sort_by_key(|finding| finding.ok);
-    for bytes in TEXT_BYTES {
+    let mut text = json(&short);
+    if text.len() > TERMINATION_BYTES {
+        // Stable: failures keep their order, and so do the rest.
+        short.findings.sort_by_key(|finding| finding.ok);
+    }
+    let mut lengths = TEXT_BYTES.into_iter();
+    while text.len() > TERMINATION_BYTES {
+        if !give_up_something(&mut short, &mut lengths) {
+            break;
+        }
+        text = json(&short);
+    }
+    text
+}
+
+/// Gives up what is needed least; whether there was anything.
+fn give_up_something(short: &mut Report, lengths: &mut impl Iterator<Item = usize>) -> bool {
+    if let Some(bytes) = lengths.next() {
         short
             .findings
             .iter_mut()
             .for_each(|finding| cut(finding, bytes));
-        let text = json(&short);
-        if text.len() <= TERMINATION_BYTES {
-            return text;
-        }
+        return true;
     }
-    // One finding with short texts always fits, so this ends.
-    while short.findings.len() > 1 {
+    let is_failure_last = short.findings.last().is_some_and(|finding| !finding.ok);
+    if is_failure_last && short.evidence.take().is_some() {
+        return true;
+    }
+    if short.findings.len() > 1 {
         short.findings.pop();
         short.omitted += 1;
-        let text = json(&short);
-        if text.len() <= TERMINATION_BYTES {
-            return text;
-        }
+        return true;
     }
-    json(&short)
+    short.evidence.take().is_some()
 }
 
 fn json(report: &Report) -> String {
@@ -61,6 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::evidence::Evidence;
     use crate::report::{Check, Phase};
 
     fn any_finding() -> impl Strategy<Value = Finding> {
@@ -85,9 +94,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn a_message_of_any_report_fits_and_keeps_verdict_and_first_failure(
-            findings in proptest::collection::vec(any_finding(), 0..40)
+            findings in proptest::collection::vec(any_finding(), 0..40),
+            routes in proptest::collection::vec("[ -~]{0,120}", 0..17),
         ) {
-            let report = Report::of(findings);
+            let mut report = Report::of(findings);
+            report.evidence = Some(Evidence { routes, ..Evidence::default() });
             let message = termination_message(&report);
             prop_assert!(message.len() <= TERMINATION_BYTES, "{} bytes", message.len());
             let read: Report = serde_json::from_str(&message).unwrap();

@@ -9,6 +9,7 @@ mod codec;
 mod contact;
 mod cut;
 mod dial;
+mod evidence;
 mod lookup;
 mod report;
 mod resolv;
@@ -25,6 +26,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::checks::Round;
 pub use crate::cut::{TERMINATION_BYTES, termination_message};
+pub use crate::evidence::Evidence;
 pub use crate::report::{Check, Finding, Phase, Report, Verdict};
 pub use crate::settings::{
     Access, Backoff, LogFormat, Logging, Overrides, Settings, SettingsError, read_seconds,

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
+
 /// The outcome of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +19,9 @@ pub struct Report {
     /// How many findings had to be left out to keep the object short.
     #[serde(default, skip_serializing_if = "is_none")]
     pub omitted: usize,
+    /// The network as the node saw it; only when something failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
 }
 
 #[expect(
@@ -157,6 +162,7 @@ impl Report {
             verdict,
             findings,
             omitted: 0,
+            evidence: None,
         }
     }
 }

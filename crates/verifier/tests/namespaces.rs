@@ -62,6 +62,7 @@ fn a_healthy_network_passes_in_under_three_seconds() {
     let report = stage.verify(&format!("dns: {{endpoints: [{endpoints}]}}"));
     let took = begin.elapsed();
     assert_failures(&report, &[]);
+    assert_eq!(report.evidence, None);
     let checks: Vec<Check> = report
         .findings
         .iter()
@@ -184,8 +185,16 @@ fn a_path_mtu_black_hole_behind_a_small_certificate_is_seen_by_large_messages() 
 fn without_a_route_back_nothing_answers() {
     let stage = Stage::start(Families::V4, Cluster::healthy());
     stage.in_cluster("ip route del default");
+    let report = stage.verify("");
+    let evidence = report.evidence.as_ref().unwrap();
+    assert_eq!(evidence.addresses, ["10.77.1.2"]);
+    assert_eq!(
+        evidence.routes,
+        ["10.77.1.0/24 dev eth0", "default via 10.77.1.1 dev eth0"]
+    );
+    assert!(evidence.resolv_conf.contains(DNS), "{evidence:?}");
     assert_failures(
-        &stage.verify(""),
+        &report,
         &[
             (Check::DnsUdp, Phase::Dns),
             (Check::DnsTcp, Phase::Connect),
