@@ -31,6 +31,9 @@ const SHOWN: usize = 4;
 /// One attempt of all checks.
 pub(crate) struct Round<'a> {
     settings: &'a Settings,
+    /// All name servers that are asked.
+    servers: Vec<SocketAddr>,
+    /// Asks as a program in the pod would.
     resolver: Resolver,
     resolv_conf: String,
     client: Option<Client>,
@@ -50,10 +53,16 @@ impl<'a> Round<'a> {
         })?;
         let conf = ResolvConf::parse(&text);
         let usual = |ip: &IpAddr| SocketAddr::new(*ip, DNS_PORT);
-        let mut servers: Vec<SocketAddr> = conf.servers.iter().map(usual).collect();
+        let of_pod: Vec<SocketAddr> = conf.servers.iter().map(usual).collect();
+        let mut servers = of_pod.clone();
         servers.extend(&settings.dns_servers);
         let mut seen = BTreeSet::new();
         servers.retain(|server| seen.insert(*server));
+        let of_programs = if of_pod.is_empty() {
+            servers.clone()
+        } else {
+            of_pod
+        };
         let client = settings
             .api
             .as_ref()
@@ -61,7 +70,11 @@ impl<'a> Round<'a> {
             .transpose()?;
         Ok(Self {
             settings,
-            resolver: Resolver { conf, servers },
+            servers,
+            resolver: Resolver {
+                conf,
+                servers: of_programs,
+            },
             resolv_conf: text,
             client,
             end,
@@ -104,7 +117,7 @@ impl<'a> Round<'a> {
     fn dns(&self) -> Vec<Work<'_>> {
         let mut work: Vec<Work<'_>> = Vec::new();
         for name in &self.settings.names {
-            for server in &self.resolver.servers {
+            for server in &self.servers {
                 for (check, transport) in [
                     (Check::DnsUdp, Transport::Udp),
                     (Check::DnsTcp, Transport::Tcp),
@@ -116,7 +129,7 @@ impl<'a> Round<'a> {
             }
             work.extend(self.searched(name));
         }
-        if self.resolver.servers.is_empty() && !self.settings.names.is_empty() {
+        if self.servers.is_empty() && !self.settings.names.is_empty() {
             let target = self.settings.resolv_conf.display().to_string();
             let trouble = Trouble::new(Phase::Dns, "names no name server");
             work.push(judged(Check::DnsUdp, target, async { Err(trouble) }).boxed());
@@ -255,7 +268,7 @@ fn log(finding: &Finding) {
         milliseconds,
         ..
     } = finding;
-    tracing::debug!(%check, target = %target, ok, milliseconds, "{message}");
+    tracing::debug!(%check, at = %target, ok, milliseconds, "{message}");
 }
 
 fn listed(addresses: &[IpAddr]) -> String {

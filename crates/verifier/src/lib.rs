@@ -71,7 +71,7 @@ pub async fn verify(settings: &Settings) -> Result<Report, Error> {
             tracing::warn!(
                 attempt,
                 check = %finding.check,
-                target = %finding.target,
+                at = %finding.target,
                 phase = finding.phase.map(tracing::field::display),
                 milliseconds = finding.milliseconds,
                 "{}", finding.message

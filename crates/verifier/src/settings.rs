@@ -170,12 +170,8 @@ impl Settings {
         let (node_name, namespace) = (overrides.node_name.clone(), overrides.namespace.clone());
         let mut file = File::read(text)?;
         file.put_on_top(overrides);
-        let api = api(&file)?;
-        // Without any word about it, what every pod relies on is dialled: the API server's address.
-        let network = match &file.network {
-            Some(given) => targets("network", given)?,
-            None => api.iter().map(|api| api.target.clone()).collect(),
-        };
+        // Looked at last: a file that is wrong elsewhere should hear of that first.
+        let api = api(&file);
         Ok(Self {
             names: list("dnsTestDomains", &file.dns_test_domains, target::name)?,
             dns_servers: optional("clusterDnsIp", file.cluster_dns_ip.as_deref(), dns_address)?
@@ -191,11 +187,11 @@ impl Settings {
             )?,
             max_retries: from_to("maxRetries", file.max_retries, 1, u32::MAX)?,
             backoff: file.retry_backoff,
-            network,
             services: targets("services", &file.services)?,
             egress: targets("egress", &file.egress)?,
             metadata: metadata(&file)?,
-            api,
+            network: network(&file, api.as_ref().ok())?,
+            api: api?,
             logging: file.logging,
             dry_run: file.dry_run,
             node_name,
@@ -239,6 +235,18 @@ fn api(file: &File) -> Result<Option<Api>, SettingsError> {
         .map_err(|error| wrong("apiServer.maxClockSkewSeconds", error.to_string()))?,
         large_answer_path: given.large_answer_path.clone(),
     }))
+}
+
+/// Without any word about it, what every pod relies on is dialled: the API server's address.
+fn network(file: &File, api: Option<&Option<Api>>) -> Result<Vec<Target>, SettingsError> {
+    match &file.network {
+        Some(given) => targets("network", given),
+        None => Ok(api
+            .into_iter()
+            .flatten()
+            .map(|api| api.target.clone())
+            .collect()),
+    }
 }
 
 fn metadata(file: &File) -> Result<Option<Metadata>, SettingsError> {
