@@ -3,6 +3,7 @@
 //! Owns names, defaults and help texts of all commands. Must not act.
 
 mod people;
+mod verify;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,6 +17,7 @@ use crate::controller::serve::BindAddress;
 pub(crate) use people::{
     CompletionsOptions, ExplainOptions, PlanOptions, RetryOptions, RunOptions, StatusOptions,
 };
+pub(crate) use verify::VerifyOptions;
 
 /// Keeps every node of a Kubernetes cluster shipshape.
 #[derive(Debug, Parser)]
@@ -34,6 +36,9 @@ pub(crate) enum Command {
     Simulate(SimulateOptions),
     /// Run the controllers against a cluster.
     Controller(ControllerOptions),
+    /// Check the network of this node or machine: names, the API server, services.
+    #[command(after_help = verify::VERIFY)]
+    Verify(VerifyOptions),
     /// Print the CustomResourceDefinitions of all kinds as YAML.
     Crds,
     /// Show what a run would do to a cluster: order, waves, blockers, time and cost; write nothing.

@@ -1,7 +1,7 @@
 //! The one binary of Shipshape: parses the command line, sets up logs and hands over.
 //!
 //! Owns the exit codes: 0 as asked, 1 not as expected, 2 wrong input, 101 a defect, 130 and 143 ended by
-//! a signal. Must not contain logic of its own.
+//! a signal; `verify` has its own. Must not contain logic of its own.
 
 mod cli;
 mod config;
@@ -23,6 +23,7 @@ mod simulate;
 mod status;
 mod survey;
 mod target;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Controller(options) => controller::run(&options),
+        Command::Verify(options) => verify::run(&options),
         Command::Crds => crds(),
         Command::Plan(options) => plan::run(&options),
         Command::Status(options) => status::run(&options),

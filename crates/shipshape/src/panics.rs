@@ -3,10 +3,20 @@
 //! Owns the hook. Without it a panic ends one task of the runtime, and a process that looks alive
 //! works on without its controllers.
 
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use crate::output::complain;
 
 /// The exit code of a process that met a defect of its own.
 const DEFECT: i32 = 101;
+
+/// The same for the command that is run, should it have promised another.
+static CODE: AtomicI32 = AtomicI32::new(DEFECT);
+
+/// From now on a panic ends the process with this code.
+pub(crate) fn end_with(code: i32) {
+    CODE.store(code, Ordering::Relaxed);
+}
 
 /// From now on a panic in any task or thread ends the process.
 pub(crate) fn end_the_process() {
@@ -23,7 +33,7 @@ pub(crate) fn end_the_process() {
     reason = "a hook cannot return an exit code, and unwinding ends one task alone"
 )]
 fn end() {
-    std::process::exit(DEFECT);
+    std::process::exit(CODE.load(Ordering::Relaxed));
 }
 
 #[cfg(test)]

@@ -1,0 +1,111 @@
+//! The options of `shipshape verify`, with the names and environment variables that workers of kube-node-ready have.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+use shipshape_verifier::{Backoff, Overrides, read_seconds};
+
+use super::{Format, LogFormat};
+
+pub(super) const VERIFY: &str = "Exit codes: 0 all is well, 1 a check failed, 2 wrong settings, 3 the checks cannot begin, 10 a defect.
+
+Examples:
+  shipshape verify                         in a pod: the API server and name servers that it was given
+  shipshape verify --dry-run --log-format=console --log-level=debug
+  shipshape verify --k8s-service-host 10.96.0.1 --ca-file ca.crt --output json";
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyOptions {
+    /// Settings; docs/verify.md documents the keys.
+    #[arg(long, value_name = "FILE", env = "WORKER_CONFIG_PATH")]
+    pub(crate) config: Option<PathBuf>,
+    /// The node that is checked, for logs.
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+    /// The pod's namespace, for logs.
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE")]
+    namespace: Option<String>,
+    /// Name or address of the API server.
+    #[arg(long, value_name = "HOST", env = "KUBERNETES_SERVICE_HOST")]
+    k8s_service_host: Option<String>,
+    /// Its port.
+    #[arg(long, value_name = "PORT", env = "KUBERNETES_SERVICE_PORT")]
+    k8s_service_port: Option<u16>,
+    /// Certificates of the API server's authority [default: those of the pod's service account].
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Time for everything, all attempts included [default: 5m].
+    #[arg(long, value_name = "TIME", env = "INITIAL_TIMEOUT", value_parser = read_seconds)]
+    initial_timeout: Option<u64>,
+    /// Time for each check [default: 5s].
+    #[arg(long, value_name = "TIME", env = "CHECK_TIMEOUT", value_parser = read_seconds)]
+    check_timeout: Option<u64>,
+    /// How often the checks are run while one of them fails [default: 1].
+    #[arg(long, value_name = "COUNT", env = "MAX_RETRIES")]
+    max_retries: Option<u32>,
+    /// How waits between attempts grow: linear or exponential [default: linear].
+    #[arg(long, value_name = "KIND", env = "RETRY_BACKOFF", value_parser = backoff)]
+    retry_backoff: Option<Backoff>,
+    /// Full names that must resolve [default: kubernetes.default.svc.cluster.local].
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        env = "DNS_TEST_DOMAINS",
+        value_delimiter = ','
+    )]
+    dns_test_domains: Option<Vec<String>>,
+    /// A name server to ask besides those of the pod.
+    #[arg(long, value_name = "ADDRESS", env = "CLUSTER_DNS_IP")]
+    cluster_dns_ip: Option<String>,
+    /// Leave nothing behind, and the API server out when its address is not known.
+    #[arg(long, value_name = "true|false", env = "DRY_RUN", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    dry_run: bool,
+    /// Form of the logs [default: json].
+    #[arg(long, value_enum, env = "LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    /// Least important level that is logged [default: info].
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL")]
+    log_level: Option<String>,
+    /// Form of the answer [default: text on a terminal, json elsewhere].
+    #[arg(long, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// Where to leave the result for the kubelet, if that file exists.
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    pub(crate) termination_log: PathBuf,
+}
+
+fn backoff(text: &str) -> Result<Backoff, String> {
+    match text {
+        "linear" => Ok(Backoff::Linear),
+        "exponential" => Ok(Backoff::Exponential),
+        _ => Err("it is linear or exponential".to_owned()),
+    }
+}
+
+impl VerifyOptions {
+    /// What was said here and wins over the file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            node_name: self.node_name.clone(),
+            namespace: self.namespace.clone(),
+            k8s_service_host: self.k8s_service_host.clone(),
+            k8s_service_port: self.k8s_service_port,
+            ca_file: self.ca_file.clone(),
+            initial_timeout: self.initial_timeout,
+            check_timeout: self.check_timeout,
+            max_retries: self.max_retries,
+            retry_backoff: self.retry_backoff,
+            dns_test_domains: self.dns_test_domains.clone(),
+            cluster_dns_ip: self.cluster_dns_ip.clone(),
+            log_level: self.log_level.clone(),
+            log_format: self.log_format.map(|format| match format {
+                LogFormat::Json => shipshape_verifier::LogFormat::Json,
+                LogFormat::Console => shipshape_verifier::LogFormat::Console,
+            }),
+            dry_run: self.dry_run,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `shipshape verify` as a process: its exit codes, and what it leaves behind.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
+
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Machine {
+    files: TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let machine = Self { files };
+        machine.write("resolv.conf", "");
+        machine.write("ca.crt", &authority());
+        machine.write("termination-log", "");
+        machine
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.files.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Runs the command with settings that ask for nothing, and these on top.
+    fn verify(&self, settings: &str, options: &[&str], variables: &[(&str, &str)]) -> Output {
+        let quiet = format!(
+            "dns: {{resolvConf: {}}}\nservices: []\n",
+            self.path("resolv.conf")
+        );
+        self.write("settings.yaml", &format!("{quiet}{settings}\n"));
+        Command::new(env!("CARGO_BIN_EXE_shipshape"))
+            .args(["verify", "--config", &self.path("settings.yaml")])
+            .args(["--termination-log", &self.path("termination-log")])
+            .args(["--ca-file", &self.path("ca.crt")])
+            .args(options)
+            .env_clear()
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+    }
+}
+
+/// A certificate authority that signs nothing.
+fn authority() -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::default();
+    params.self_signed(&key).unwrap().pem()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// An address on loopback where nobody listens.
+fn nobody() -> (String, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    (at.ip().to_string(), at.port().to_string())
+}
+
+#[test]
+fn a_dry_run_with_nothing_to_check_passes_and_leaves_nothing_behind() {
+    let machine = Machine::new();
+    let options = [
+        "--dry-run",
+        "--log-format=console",
+        "--log-level=debug",
+        "--output",
+        "text",
+    ];
+    let output = machine.verify("dnsTestDomains: []", &options, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Passed: 0 findings"));
+    assert_eq!(machine.read("termination-log"), "");
+}
+
+#[test]
+fn a_failed_check_is_told_to_the_caller_and_to_the_kubelet() {
+    let machine = Machine::new();
+    let (host, port) = nobody();
+    let variables = [
+        ("KUBERNETES_SERVICE_HOST", host.as_str()),
+        ("KUBERNETES_SERVICE_PORT", port.as_str()),
+        ("DNS_TEST_DOMAINS", "a.example,b.example"),
+        ("CHECK_TIMEOUT", "2s"),
+        ("NODE_NAME", "node-1"),
+    ];
+    let output = machine.verify("", &[], &variables);
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verdict"], "Failed");
+    let findings = report["findings"].as_array().unwrap();
+    let network = findings
+        .iter()
+        .find(|finding| finding["check"] == "network");
+    assert_eq!(network.unwrap()["phase"], "connect");
+    let left: Value = serde_json::from_str(&machine.read("termination-log")).unwrap();
+    assert_eq!(left, report);
+    assert!(complaint(&output).contains("node-1"));
+}
+
+#[test]
+fn wrong_settings_end_with_a_sentence_and_code_two() {
+    let machine = Machine::new();
+    for (settings, variables, words) in [
+        (
+            "checkTimeout: 5",
+            [("A", "b")],
+            "checkTimeout: unknown field",
+        ),
+        (
+            "",
+            [("DNS_TEST_DOMAINS", "8.8.8.8")],
+            "8.8.8.8 is an address",
+        ),
+        ("", [("CHECK_TIMEOUT", "soon")], "90s"),
+        ("", [("RETRY_BACKOFF", "cubic")], "linear or exponential"),
+        ("", [("A", "b")], "KUBERNETES_SERVICE_HOST"),
+        ("dryRun: true", [("LOG_LEVEL", "a=b=c")], "log-level"),
+    ] {
+        let output = machine.verify(settings, &[], &variables);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn checks_that_cannot_begin_end_with_code_three() {
+    let machine = Machine::new();
+    std::fs::remove_file(machine.path("ca.crt")).unwrap();
+    let output = machine.verify("apiServer: {host: 127.0.0.1}", &[], &[]);
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("apiServer.caFile") && said.contains("No such file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_result_that_cannot_be_left_behind_ends_with_code_ten() {
+    let machine = Machine::new();
+    std::fs::remove_file(machine.path("termination-log")).unwrap();
+    std::fs::create_dir(machine.path("termination-log")).unwrap();
+    let (host, port) = nobody();
+    let api = format!("apiServer: {{host: {host}, port: {port}}}");
+    let output = machine.verify(&api, &[], &[]);
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(10), "{said}");
+    assert!(said.contains("for the kubelet"), "{said}");
+}
