@@ -76,84 +76,116 @@ pub struct Observer {
     _following: Vec<Following>,
 }
 
+/// Copies of all kinds that facts come from.
+#[derive(Default)]
+struct Stores {
+    runs: Store<NodePatchRun>,
+    tasks: Store<NodePatchTask>,
+    nodes: Store<Node>,
+    pods: Store<Pod>,
+    pending: Store<PendingNode>,
+    attachments: Store<VolumeAttachment>,
+    deployments: Store<Deployment>,
+    locks: Store<Lease>,
+}
+
+impl Stores {
+    /// Begins to follow all kinds.
+    fn follow(
+        &self,
+        stage: &Stage,
+        seen: &Arc<Mutex<Seen>>,
+        runs_changed: &Arc<Notify>,
+    ) -> Vec<Following> {
+        let client = stage.client(OBSERVER);
+        let locks_api = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
+        vec![
+            self.nodes
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    move |change: Change<Node>| see(&stage, &seen, node_fact(&change))
+                }),
+            self.pods
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    move |change: Change<Pod>| see(&stage, &seen, pod_fact(&change))
+                }),
+            self.attachments
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    move |change| see(&stage, &seen, attachment_fact(&change))
+                }),
+            self.tasks
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    let changed = Arc::clone(runs_changed);
+                    move |change: Change<NodePatchTask>| {
+                        let now = stage.clock.now();
+                        lock(&seen).timeline.saw(change.object(), now);
+                        see(&stage, &seen, task_fact(&stage, &change));
+                        changed.notify_one();
+                    }
+                }),
+            self.runs
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    let changed = Arc::clone(runs_changed);
+                    move |change: Change<NodePatchRun>| {
+                        let uid = change.object().metadata.uid.clone();
+                        lock(&seen).runs.extend(uid);
+                        see(&stage, &seen, run_fact(&change));
+                        changed.notify_one();
+                    }
+                }),
+            self.pending
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let changed = Arc::clone(runs_changed);
+                    move |_| changed.notify_one()
+                }),
+            self.deployments
+                .start(Api::all(client.clone()), Settings::default(), {
+                    let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                    move |change| see_if_any(&stage, &seen, deployment_fact(&change))
+                }),
+            self.locks.start(locks_api, Settings::default(), {
+                let (stage, seen) = (stage.clone(), Arc::clone(seen));
+                move |change| see_if_any(&stage, &seen, lock_fact(&change))
+            }),
+        ]
+    }
+
+    /// Returns when the first look is complete.
+    async fn synced(&self) {
+        self.nodes.synced().await;
+        self.pending.synced().await;
+        self.pods.synced().await;
+        self.attachments.synced().await;
+        self.deployments.synced().await;
+        self.locks.synced().await;
+        self.tasks.synced().await;
+        self.runs.synced().await;
+    }
+}
+
 impl Observer {
     /// Begins to watch; returns when the first look is complete. `ears` are what the operators hear
     /// through.
     pub async fn start(stage: Stage, witness: Witness, ears: Vec<Faults>) -> Self {
         let seen = Arc::new(Mutex::new(Seen::from_now_on(&stage, witness, ears)));
-        let (runs, tasks, nodes) = (Store::new(), Store::new(), Store::new());
-        let pods: Store<Pod> = Store::new();
-        let pending: Store<PendingNode> = Store::new();
-        let attachments = Store::new();
-        let (deployments, locks) = (Store::new(), Store::new());
+        let stores = Stores::default();
         let runs_changed = Arc::new(Notify::new());
-        let client = stage.client(OBSERVER);
-        let locks_api = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
-        let following = vec![
-            nodes.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change: Change<Node>| see(&stage, &seen, node_fact(&change))
-            }),
-            pods.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change: Change<Pod>| see(&stage, &seen, pod_fact(&change))
-            }),
-            attachments.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change| see(&stage, &seen, attachment_fact(&change))
-            }),
-            tasks.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                let changed = Arc::clone(&runs_changed);
-                move |change: Change<NodePatchTask>| {
-                    let now = stage.clock.now();
-                    lock(&seen).timeline.saw(change.object(), now);
-                    see(&stage, &seen, task_fact(&stage, &change));
-                    changed.notify_one();
-                }
-            }),
-            runs.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                let changed = Arc::clone(&runs_changed);
-                move |change: Change<NodePatchRun>| {
-                    let uid = change.object().metadata.uid.clone();
-                    lock(&seen).runs.extend(uid);
-                    see(&stage, &seen, run_fact(&change));
-                    changed.notify_one();
-                }
-            }),
-            pending.start(Api::all(client.clone()), Settings::default(), {
-                let changed = Arc::clone(&runs_changed);
-                move |_| changed.notify_one()
-            }),
-            deployments.start(Api::all(client.clone()), Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change| see_if_any(&stage, &seen, deployment_fact(&change))
-            }),
-            locks.start(locks_api, Settings::default(), {
-                let (stage, seen) = (stage.clone(), Arc::clone(&seen));
-                move |change| see_if_any(&stage, &seen, lock_fact(&change))
-            }),
-        ];
-        let observer = Self {
+        let following = stores.follow(&stage, &seen, &runs_changed);
+        stores.synced().await;
+        Self {
             stage,
             seen,
-            runs,
-            tasks,
-            nodes,
-            pending,
+            runs: stores.runs,
+            tasks: stores.tasks,
+            nodes: stores.nodes,
+            pending: stores.pending,
             runs_changed,
             _following: following,
-        };
-        observer.nodes.synced().await;
-        observer.pending.synced().await;
-        pods.synced().await;
-        attachments.synced().await;
-        deployments.synced().await;
-        locks.synced().await;
-        observer.tasks.synced().await;
-        observer.runs.synced().await;
-        observer
+        }
     }
 
     /// Works with the witness, once it knows everything that the logs hold.

@@ -57,7 +57,12 @@ fn read(method: &http::Method, uri: &Uri, headers: &HeaderMap) -> Option<Meaning
             let fields = info.query.text("fieldSelector");
             Some(format!("{verb} {} {fields}", path.plural))
         }
-        _ => None,
+        Verb::Watch
+        | Verb::Create
+        | Verb::Update
+        | Verb::Patch
+        | Verb::Delete
+        | Verb::DeleteCollection => None,
     };
     Some(Meaning {
         effect,
