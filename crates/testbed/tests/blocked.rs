@@ -74,7 +74,9 @@ async fn begin(client: &Client, scenario: &Scenario) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let params = PostParams::default();
     namespaces.create(&params, &namespace).await.unwrap();
-    story::create(client, scenario.intents.first().unwrap()).await.unwrap();
+    story::create(client, scenario.intents.first().unwrap())
+        .await
+        .unwrap();
 }
 
 async fn wait_for(

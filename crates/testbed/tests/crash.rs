@@ -117,7 +117,9 @@ fn sample(effects: &[String]) -> Vec<Point> {
     }
     println!("{} points", points.len());
     let places = (0..SAMPLE).map(|place| place * points.len() / SAMPLE);
-    places.map(|place| points[place].clone()).collect()
+    places
+        .filter_map(|place| points.get(place).cloned())
+        .collect()
 }
 
 impl Scene {
@@ -251,7 +253,7 @@ async fn leftovers(client: &Client, inventory: &Inventory) -> Vec<String> {
     }
     let pending: Api<PendingNode> = Api::all(client.clone());
     let pending = pending.list(&all).await.unwrap();
-    left.extend(pending.iter().map(|one| one.name_any()));
+    left.extend(pending.iter().map(ResourceExt::name_any));
     let leases: Api<Lease> = Api::namespaced(client.clone(), DEFAULT_NAMESPACE);
     let leases = leases.list(&all).await.unwrap();
     let locks = leases.iter().map(ResourceExt::name_any);

@@ -1,11 +1,11 @@
 //! The client of etcd's JSON gateway against three real members with certificates.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shipshape_engine::etcd::{EtcdView, Health, Leaving, MemberId};
 use shipshape_etcd::{Error, Etcd, EtcdSettings};
 use shipshape_testbed::etcd::{EtcdCluster, MEMBERS};
+use tokio::time::Instant;
 
 fn healthy(view: &EtcdView) -> Vec<&str> {
     let members = view.members.iter();

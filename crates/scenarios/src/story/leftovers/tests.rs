@@ -56,7 +56,10 @@ fn machine(id: &str, state: MachineState) -> Machine {
 fn a_machine_of_ours_that_is_no_ready_node_breaks_i4() {
     let ready = BTreeSet::from(["joined".to_owned()]);
     let lost = machine("lost", MachineState::Ready);
-    assert_eq!(invariants(orphans(std::slice::from_ref(&lost), &ready)), ["I4"]);
+    assert_eq!(
+        invariants(orphans(std::slice::from_ref(&lost), &ready)),
+        ["I4"]
+    );
     let theirs = Machine {
         tags: [].into(),
         ..lost
