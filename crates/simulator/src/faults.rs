@@ -295,11 +295,12 @@ where
             Some(fault) => self.clone().answer_through(fault, request, &asked).await,
             None => self.pass(request, &asked.path).await,
         };
-        let is_true = !matches!(fault, Some(Fault::StaleList | Fault::EmptyList));
         let is_answer = |answer: &Response<AnswerBody>| {
-            answer.status().is_success() || answer.status() == StatusCode::NOT_FOUND
+            let status = answer.status();
+            let is_true = answer.extensions().get::<Untrue>().is_none();
+            is_true && (status.is_success() || status == StatusCode::NOT_FOUND)
         };
-        let is_heard = is_true && answer.as_ref().is_ok_and(is_answer);
+        let is_heard = answer.as_ref().is_ok_and(is_answer);
         self.faults.heard(asked.question, is_heard);
         answer
     }
@@ -375,15 +376,25 @@ where
     }
 }
 
+/// Marks an answer that says what never was so.
+#[derive(Clone)]
+struct Untrue;
+
 /// A list without what is in it.
 async fn emptied(response: Response<AnswerBody>) -> Result<Response<AnswerBody>, BoxError> {
     let (head, body) = response.into_parts();
     let mut list: serde_json::Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+    let mut has_lost = false;
     if let Some(items) = list.get_mut("items") {
+        has_lost = items.as_array().is_some_and(|all| !all.is_empty());
         *items = serde_json::json!([]);
     }
     let bytes = Bytes::from(serde_json::to_vec(&list)?);
-    Ok(Response::from_parts(head, whole(bytes)))
+    let mut response = Response::from_parts(head, whole(bytes));
+    if has_lost {
+        response.extensions_mut().insert(Untrue);
+    }
+    Ok(response)
 }
 
 /// Lists of one path and one selection are the same list, whatever version they ask for.

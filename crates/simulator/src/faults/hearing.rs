@@ -12,7 +12,7 @@ pub enum Told {
         /// The question, for example `get nodes/a`, `list pods spec.nodeName=a` or `cloud machine m-1`.
         question: String,
         /// Whether it heard what is so. "Not found" is an answer; an error is none, nor is a list
-        /// that the plan has emptied or kept from earlier.
+        /// that the plan has taken something out of.
         heard: bool,
     },
     /// It sets out to change something.

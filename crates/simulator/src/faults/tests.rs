@@ -251,6 +251,8 @@ async fn a_cloud_call_meets_the_same_faults() {
 async fn what_a_client_heard_is_told_beside_what_it_did() {
     let rule = Rule::always(Fault::EmptyList).on(Method::GET, "configmaps?");
     let scene = scene(rule);
+    create(&scene, "b").await.unwrap();
+    scene.faults.told();
     let _absent = scene.maps.get_opt("a").await.unwrap();
     scene.maps.list(&ListParams::default()).await.unwrap();
     let _none = scene.maps.delete("a", &DeleteParams::default()).await;
