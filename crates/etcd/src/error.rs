@@ -25,7 +25,7 @@ pub enum Error {
         endpoint: String,
         /// What was asked for.
         what: &'static str,
-        /// The code of the answer.
+        /// The code of the answer: etcd's own where its body has one, else that of HTTP.
         code: u16,
         /// etcd's own words.
         message: String,
@@ -45,14 +45,46 @@ pub enum ErrorClass {
 }
 
 impl Error {
+    /// Whether etcd knows no such member.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: 404 | 5, .. })
+    }
+
     /// The class of this failure. etcd refuses what it would not survive now; later it may not.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Refused {
-                code: 401 | 403, ..
+                code: 401 | 403 | 7 | 16,
+                ..
             }
             | Self::Unusable(_) => ErrorClass::Denied,
             Self::NoAnswer { .. } | Self::Refused { .. } => ErrorClass::Transient,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16) -> Error {
+        Error::Refused {
+            endpoint: String::new(),
+            what: "",
+            code,
+            message: String::new(),
+        }
+    }
+
+    #[test]
+    fn codes_of_etcd_and_of_http_mean_the_same() {
+        for code in [404, 5] {
+            assert!(refused(code).is_not_found());
+        }
+        for code in [401, 403, 7, 16] {
+            assert_eq!(refused(code).class(), ErrorClass::Denied);
+        }
+        // What etcd would not survive now.
+        assert_eq!(refused(14).class(), ErrorClass::Transient);
     }
 }

@@ -23,9 +23,6 @@ const STATUS: &str = "/v3/maintenance/status";
 const ALARM: &str = "/v3/maintenance/alarm";
 const TRANSFER: &str = "/v3/maintenance/transfer-leadership";
 
-/// The code of an answer about a member that is not in the list.
-const NOT_FOUND: u16 = 404;
-
 /// How etcd is reached: certificates as files, and how long an answer may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdSettings {
@@ -149,10 +146,8 @@ impl Etcd for EtcdClient {
             let question = json!({ "ID": leaving.id });
             let told: Result<Value> = self.gateway.ask(address, REMOVE, &question).await;
             outcome = match told {
-                Ok(_)
-                | Err(Error::Refused {
-                    code: NOT_FOUND, ..
-                }) => return Ok(()),
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_not_found() => return Ok(()),
                 // What one has refused the others refuse too.
                 Err(refused @ Error::Refused { .. }) => return Err(refused),
                 Err(error) => Err(error),
