@@ -57,6 +57,8 @@ stories! {
     full_zone_recovers: "full-zone-recovers.yaml",
     gates: "gates.yaml",
     hopeless_budget: "hopeless-budget.yaml",
+    image_never_joins: "image-never-joins.yaml",
+    image_never_ready: "image-never-ready.yaml",
     important_pods: "important-pods.yaml",
     late_joiner: "late-joiner.yaml",
     lost_cloud_answers: "lost-cloud-answers.yaml",
