@@ -81,6 +81,8 @@ pub struct Witness {
     /// How many machines died by themselves, and how many others have made.
     killed: usize,
     joined: usize,
+    /// Replacements that a task has left to their groups.
+    kept: BTreeSet<String>,
     deployments: BTreeMap<String, Deployed>,
     lock_of: BTreeMap<String, String>,
     heard: Heard,
@@ -101,9 +103,15 @@ impl Witness {
         }
     }
 
-    /// Somebody else than the operator is about to cordon, or has cordoned, this node.
-    pub fn expect_foreign_cordon(&mut self, node: &str) {
-        self.foreign_cordons.insert(node.to_owned());
+    /// Somebody else than the operator is about to cordon, or has cordoned, this node. Says whether that
+    /// is news.
+    pub fn expect_foreign_cordon(&mut self, node: &str) -> bool {
+        self.foreign_cordons.insert(node.to_owned())
+    }
+
+    /// That cordon changed nothing: the node was under ours, and nothing shows that they want it too.
+    pub fn was_cordoned_before(&mut self, node: &str) {
+        self.foreign_cordons.remove(node);
     }
 
     /// Somebody else than the operator is about to lift the cordon of this node.
@@ -122,9 +130,9 @@ impl Witness {
     }
 
     /// How many machines more there may be than at first: those that groups made in place of killed ones,
-    /// and those that others made.
+    /// those that others made, and replacements that could not be emptied.
     pub fn machines_more(&self) -> usize {
-        self.killed + self.joined
+        self.killed + self.joined + self.kept.len()
     }
 
     /// Takes a fact in and checks what it could have broken.
@@ -210,6 +218,9 @@ impl Witness {
             self.check_late_task(at, task);
         }
         self.check_claims(at, before.as_deref(), task, old_machine_runs);
+        if let Some(before) = before {
+            self.note_kept(&before, task);
+        }
         self.check_transferred(at, task);
         self.check_replacement_held(at, task);
         self.fill_vacancies();
@@ -297,6 +308,28 @@ impl Witness {
             zone: node.zone.clone(),
         };
         self.vacant.insert(machine.to_owned(), vacancy);
+    }
+
+    /// A task has left its replacement to its group, because it could not be emptied. Only one that is in
+    /// service can be left: another is an orphan, whatever the task says.
+    fn note_kept(&mut self, before: &NodePatchTask, task: &NodePatchTask) {
+        let was = before.status.as_ref();
+        let keeps = was.and_then(|was| was.undo.as_ref()?.keeps_machine.then_some(was));
+        let Some(machine) = keeps.and_then(|was| was.new_machine.as_ref()) else {
+            return;
+        };
+        let is = task.status.as_ref().and_then(|is| is.new_machine.as_ref());
+        let id = machine.provider_id.as_deref().unwrap_or_default();
+        let is_in_service = self
+            .node_of(id)
+            .is_some_and(|node| node.ready && !node.unschedulable);
+        if is.is_some() || !is_in_service {
+            return;
+        }
+        for made in self.replacements.values_mut() {
+            made.retain(|(known, _)| *known != machine.id);
+        }
+        self.kept.insert(machine.id.clone());
     }
 
     /// From now on nothing is left to do.

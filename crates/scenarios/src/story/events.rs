@@ -16,6 +16,7 @@ use shipshape_api::{
     NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
 };
 use shipshape_engine::machine::{GroupId, ProviderId, Token};
+use shipshape_engine::view::NodeView;
 use shipshape_engine::wish::{self, RunWish};
 use shipshape_provider::{Provider, ReplacementRequest};
 
@@ -173,17 +174,24 @@ impl Scene<'_> {
     ) -> Result<(), StoryError> {
         let Some(node) = node else { return Ok(()) };
         let name = node.name_any();
-        self.observer.with_witness(|witness| {
+        let is_news = self.observer.with_witness(|witness| {
             if unschedulable {
-                witness.expect_foreign_cordon(&name);
+                witness.expect_foreign_cordon(&name)
             } else {
                 witness.expect_foreign_uncordon(&name);
+                false
             }
         });
         let api: Api<Node> = Api::all(self.stage.client("somebody"));
         let patch = Patch::Merge(json!({ "spec": { "unschedulable": unschedulable } }));
         match api.patch(&name, &PatchParams::default(), &patch).await {
-            Ok(_) => Ok(()),
+            Ok(node) => {
+                if is_news && NodeView::of(&node).cordoned_by.is_some() {
+                    let seen = |witness: &mut Witness| witness.was_cordoned_before(&name);
+                    self.observer.with_witness(seen);
+                }
+                Ok(())
+            }
             // Somebody comes too late: it has been replaced already.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(source) => Err(refused(&format!("Node {name}"), source)),

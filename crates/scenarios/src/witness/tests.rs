@@ -247,6 +247,68 @@ fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() 
 }
 
 #[test]
+fn a_cordon_that_came_on_top_of_ours_is_ours_to_lift() {
+    for (was_ours, expected) in [(false, vec!["I11"]), (true, Vec::new())] {
+        let mut witness = witness();
+        let facts = [
+            plain_task("a"),
+            Fact::Lock {
+                name: shipshape_api::names::lock_name("a"),
+                operation: "task-a".to_owned(),
+            },
+            Fact::Node(cordoned("a")),
+        ];
+        for fact in facts {
+            witness.see(Timestamp::UNIX_EPOCH, fact);
+        }
+        assert!(witness.expect_foreign_cordon("a"));
+        assert!(!witness.expect_foreign_cordon("a"), "the first is known");
+        if was_ours {
+            witness.was_cordoned_before("a");
+        }
+        witness.see(Timestamp::UNIX_EPOCH, Fact::Node(node("a")));
+        assert_eq!(names(&witness), expected);
+    }
+}
+
+/// A first replacement that its task says it keeps, and a second one.
+fn kept_and_made_again(first: NodeView) -> Witness {
+    let machine = serde_json::json!({ "provider": "embedded", "id": "new", "providerID": "new" });
+    let undo = serde_json::json!({
+        "reason": "DrainTimedOut", "message": "too late", "next": "Retry", "keepsMachine": true,
+    });
+    let at = |step: &str| serde_json::json!({ "name": step, "since": "1970-01-01T00:00:00Z" });
+    let undone = serde_json::json!({ "step": at("Undo"), "undo": undo, "newMachine": machine });
+    let next = serde_json::json!({ "step": at("Backoff"), "attempt": 2 });
+    let spec = serde_json::json!({});
+    let mut witness = witness();
+    let facts = [
+        Fact::Node(node("old")),
+        created("new", "old"),
+        Fact::Node(first),
+        task("old", spec.clone(), undone),
+        task("old", spec, next),
+        created("newer", "old"),
+    ];
+    for fact in facts {
+        witness.see(Timestamp::UNIX_EPOCH, fact);
+    }
+    witness
+}
+
+#[test]
+fn a_replacement_that_is_left_to_its_group_in_service_replaces_nothing_any_more() {
+    let witness = kept_and_made_again(node("new"));
+    assert_eq!((names(&witness), witness.machines_more()), (Vec::new(), 1));
+    let lost = NodeView {
+        ready: false,
+        ..node("new")
+    };
+    let witness = kept_and_made_again(lost);
+    assert_eq!((names(&witness), witness.machines_more()), (vec!["I3"], 0));
+}
+
+#[test]
 fn removal_with_a_volume_attached_breaks_i2() {
     let facts = |detached: bool| {
         let attached = Fact::Attached {
