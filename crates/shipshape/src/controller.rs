@@ -125,7 +125,7 @@ pub(crate) fn built_in() -> &'static [&'static str] {
 
 /// Regions are opened when a manifest first names them; credentials come from the environment.
 #[cfg(feature = "aws")]
-fn aws(config: &crate::config::Aws) -> shipshape_provider_aws::Regions {
+fn aws(config: &config::Aws) -> shipshape_provider_aws::Regions {
     use shipshape_provider_aws::{ClientSettings, FullGroups, LaunchMode, PaceSettings};
     let usual = PaceSettings::default();
     shipshape_provider_aws::Regions::new(ClientSettings {

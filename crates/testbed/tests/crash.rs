@@ -35,6 +35,8 @@ use shipshape_testbed::{ControlPlane, Options, stage};
 use tokio::time::{Instant, sleep};
 
 const NODES: usize = 2;
+/// The call that makes a machine.
+const LAUNCH: &str = "cloud RunInstances";
 /// Points that are played.
 const SAMPLE: usize = 30;
 /// Of equal effects only the first few have points: the others are told apart by their node alone.
@@ -115,6 +117,9 @@ fn sample(effects: &[String]) -> Vec<Point> {
             }));
         }
     }
+    // moto does not know client tokens: a launch that is sent again makes a second machine there. The
+    // embedded cloud knows them, and its crash plans have these points.
+    points.retain(|point| point.effect != LAUNCH || point.moment != Moment::Lost);
     println!("{} points", points.len());
     let places = (0..SAMPLE).map(|place| place * points.len() / SAMPLE);
     places
