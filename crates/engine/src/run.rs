@@ -322,9 +322,11 @@ impl Draft<'_> {
     /// The ledger without the slots that nobody works under any more.
     fn without_spare(&self, ledger: &Ledger) -> Ledger {
         let mut ledger = ledger.clone();
+        // A run that ends makes no more tasks, so nobody will ever work under a slot that has none.
+        let is_ending = ending::of(&self.snapshot.run).is_some();
         for (node_uid, task) in &self.snapshot.abandoned {
             let is_wanted = self.snapshot.waiting.iter().any(|one| one.task == *task);
-            if !is_wanted {
+            if is_ending || !is_wanted {
                 ledger.slots.remove(node_uid);
             }
         }

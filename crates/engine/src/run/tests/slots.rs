@@ -49,6 +49,27 @@ fn the_slot_of_a_task_that_is_made_again_stays() {
 }
 
 #[test]
+fn a_run_that_ends_gives_back_the_slot_of_a_task_that_it_never_made() {
+    for is_deleted in [true, false] {
+        let node = waiting("a", "z1");
+        let (uid, mut held) = slot("a", "z1");
+        held.task.clone_from(&node.task);
+        let mut snapshot = RunSnapshot {
+            abandoned: vec![(uid.clone(), node.task.clone())],
+            ledger: ledger(&[(uid, held)]),
+            waiting: vec![node],
+            ..planned()
+        };
+        if is_deleted {
+            snapshot.run.metadata.deletion_timestamp = Some(Time(now()));
+        } else {
+            snapshot.run.spec.abort = Some(true);
+        }
+        assert_eq!(names_of(&look(&snapshot)), ["GrantSlots"]);
+    }
+}
+
+#[test]
 fn no_run_ends_while_nobody_can_tell_which_slots_are_taken() {
     let mut completed = planned();
     completed.run.status.as_mut().unwrap().current_iteration = Some(1);
