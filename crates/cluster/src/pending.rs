@@ -75,7 +75,8 @@ impl PendingNodes {
         patch::write(&self.api, live, &wanted).await
     }
 
-    /// Deletes the object of that UID; one that is gone needs nothing.
+    /// Deletes the object of that UID; one that is gone needs nothing. A conflict may mean that another
+    /// object has the name now, or nothing at all: the caller looks again.
     pub async fn forget(&self, name: &str, uid: &str) -> Result<()> {
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
@@ -84,10 +85,38 @@ impl PendingNodes {
         let object = format!("PendingNode {name}");
         match call("delete", object, self.api.delete(name, &params)).await {
             Ok(_) => Ok(()),
-            Err(error) if matches!(error.class(), ErrorClass::Gone | ErrorClass::Conflict) => {
-                Ok(())
-            }
+            Err(error) if error.class() == ErrorClass::Gone => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Fake, Fault, failure};
+
+    const PATH: &str = "/apis/shipshape.dev/v1alpha1/pendingnodes/machine";
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_a_conflict_kept_is_not_taken_for_gone() {
+        let fake = Fake::new();
+        let object = serde_json::json!({
+            "apiVersion": "shipshape.dev/v1alpha1",
+            "kind": "PendingNode",
+            "metadata": {"name": "machine", "uid": "u"},
+            "spec": {"goal": "Leave"},
+        });
+        fake.put(PATH, object);
+        let pending = PendingNodes::new(fake.client());
+        fake.fault(
+            "DELETE",
+            Fault::Answer(failure(409, "Conflict", "try again")),
+        );
+        let refused = pending.forget("machine", "u").await.unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::Conflict);
+        pending.forget("machine", "u").await.unwrap();
+        assert!(fake.get(PATH).is_none());
+        pending.forget("machine", "u").await.unwrap();
     }
 }

@@ -19,6 +19,20 @@ pub use run::{Outcome, Pace, run};
 /// Longest sleep before the clock is read again: it may have been set forward meanwhile.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
+/// So many passes a key may have in a row of [`STRETCH`]. Two that write one object from copies of
+/// different age wake each other without end; so the time passes that one of them needs to catch up.
+const PASSES_PER_STRETCH: u32 = 100;
+
+/// The time over which passes are counted.
+const STRETCH: SignedDuration = SignedDuration::from_secs(1);
+
+/// The passes that a key has had lately.
+#[derive(Clone, Copy, Debug)]
+struct Lately {
+    since: Timestamp,
+    passes: u32,
+}
+
 /// Where a key waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -36,6 +50,7 @@ struct Inner<Key> {
     working: BTreeSet<Key>,
     /// Keys added while being worked on; `None` means at once.
     again: BTreeMap<Key, Option<Timestamp>>,
+    lately: BTreeMap<Key, Lately>,
     counter: u64,
     closed: bool,
 }
@@ -48,6 +63,7 @@ impl<Key> Default for Inner<Key> {
             places: BTreeMap::new(),
             working: BTreeSet::new(),
             again: BTreeMap::new(),
+            lately: BTreeMap::new(),
             counter: 0,
             closed: false,
         }
@@ -195,8 +211,12 @@ impl<Key: Ord + Clone> Inner<Key> {
             return Look::Closed;
         }
         self.promote(now);
-        if let Some((_, key)) = self.ready.pop_first() {
+        while let Some((_, key)) = self.ready.pop_first() {
             self.places.remove(&key);
+            if let Some(later) = self.held_back(&key, now) {
+                self.add(key, Some(later));
+                continue;
+            }
             self.working.insert(key.clone());
             return Look::Due(key);
         }
@@ -204,6 +224,29 @@ impl<Key: Ord + Clone> Inner<Key> {
             Some(((due, _), _)) => Look::Later(*due),
             None => Look::Empty,
         }
+    }
+
+    /// Counts a pass of the key, or says when it may have the next one.
+    fn held_back(&mut self, key: &Key, now: Timestamp) -> Option<Timestamp> {
+        let is_past = |one: &Lately| now.duration_since(one.since).abs() >= STRETCH;
+        match self.lately.get_mut(key) {
+            Some(lately) if is_past(lately) => {
+                // The first of a new stretch clears away what all others have left.
+                self.lately.retain(|_, one| !is_past(one));
+            }
+            Some(lately) if lately.passes < PASSES_PER_STRETCH => {
+                lately.passes += 1;
+                return None;
+            }
+            Some(lately) => return lately.since.checked_add(STRETCH).ok(),
+            None => {}
+        }
+        let first = Lately {
+            since: now,
+            passes: 1,
+        };
+        self.lately.insert(key.clone(), first);
+        None
     }
 
     /// Lets keys whose time has come join the line, in the order of their times.

@@ -89,6 +89,17 @@ enum Step<V> {
     Mark,
 }
 
+impl<V> Step<V> {
+    /// What it does and to whom, for logs.
+    fn name(&self) -> String {
+        match self {
+            Self::Apply(entry) => format!("apply {}", entry.key),
+            Self::Delete(entry) => format!("delete {}", entry.key),
+            Self::Mark => "bookmark".to_owned(),
+        }
+    }
+}
+
 /// A handle on the copy; clones share it. Of each object of kind `K` it keeps a `V`: the object
 /// itself, or the little that somebody reads of it.
 pub struct Store<K, V = K> {

@@ -86,6 +86,19 @@ pub(crate) fn around<'a>(
     around
 }
 
+/// Reads live what the store still shows as attached to a node. A node that is empty has no more than
+/// that, and mostly nothing: volumes come only with pods.
+pub(crate) async fn recall_attachments(
+    context: &Context,
+    node: &str,
+) -> shipshape_cluster::error::Result<()> {
+    let attachments = &context.stores.attachments;
+    for one in attachments.by_index(ATTACHMENTS_BY_NODE, node) {
+        attachments.refetch(&Key::cluster(&one.name)).await?;
+    }
+    Ok(())
+}
+
 fn with_claim(context: &Context, attachment: &AttachmentView) -> AttachmentView {
     let claims = &context.stores.claims;
     let claims = claims.by_index(CLAIMS_BY_VOLUME, &attachment.volume);

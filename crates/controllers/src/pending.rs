@@ -12,6 +12,7 @@ use shipshape_cluster::queue::Outcome;
 use shipshape_cluster::status::write_status;
 use shipshape_engine::decision::{Decision, Effect};
 use shipshape_engine::pending::decide;
+use tracing::Instrument;
 
 use crate::context::Context;
 use crate::error::PassError;
@@ -19,10 +20,11 @@ use crate::perform::perform;
 
 /// One pass over one machine.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
-    let outcome = match pass(context, &key).await {
+    let span = tracing::info_span!("pass", pending = %key);
+    let outcome = match pass(context, &key).instrument(span.clone()).await {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {
-            tracing::warn!(pending = %key, error = in_full(&error), "pass failed");
+            tracing::warn!(parent: &span, error = in_full(&error), "pass failed");
             Outcome::Retry {
                 class: error.class(),
             }

@@ -149,7 +149,8 @@ fn runs_at_work(context: &Context) -> BTreeSet<String> {
     at_work.filter_map(|run| run.metadata.uid.clone()).collect()
 }
 
-fn has_let_go(run: &NodePatchRun) -> bool {
+/// Whether a run has ended and keeps nothing any more.
+pub(crate) fn has_let_go(run: &NodePatchRun) -> bool {
     run.status.as_ref().is_some_and(is_over) && !is_kept(&run.metadata)
 }
 

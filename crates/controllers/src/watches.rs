@@ -21,6 +21,7 @@ use crate::context::{
 };
 use crate::drain;
 use crate::evictions::Evictions;
+use crate::relics::has_let_go;
 
 /// The queues of all controllers.
 #[derive(Clone)]
@@ -42,7 +43,7 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
             move |change| {
                 queues.runs.add(Key::of(change.object().as_ref()));
                 wake_for_run(&tasks, &queues.tasks, &change);
-                if matches!(change, Change::Deleted { .. }) {
+                if has_gone(&change) {
                     orphaned.notify_one();
                 }
             }
@@ -156,6 +157,18 @@ fn is_last_of_its_run(runs: &Store<NodePatchRun>, change: &Change<NodePatchTask>
         && runs
             .get(&Key::new(namespace, task.spec.run_name.clone()))
             .is_none()
+}
+
+/// Whether a run has gone, or has ended and let go. What a leader whose copy was old has held once more
+/// after the end is put back as soon as its copy tells of that end.
+fn has_gone(change: &Change<NodePatchRun>) -> bool {
+    match change {
+        Change::Applied { old, new } => {
+            let had = old.as_ref().is_some_and(|old| has_let_go(old));
+            has_let_go(new) && !had
+        }
+        Change::Deleted { .. } => true,
+    }
 }
 
 fn is_waiting(run: &NodePatchRun) -> bool {

@@ -124,6 +124,9 @@ pub(crate) struct SimulateOptions {
         conflicts_with = "seeds"
     )]
     pub(crate) timeline: Option<PathBuf>,
+    /// Logs what the operator does, with the seconds of the played world; off, info, debug and so on.
+    #[arg(long, value_name = "LEVEL", default_value = "off")]
+    pub(crate) log_level: String,
 }
 
 #[derive(Args, Debug)]

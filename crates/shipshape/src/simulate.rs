@@ -17,6 +17,7 @@ use crate::cli::{Format, SimulateOptions};
 use crate::output::{Progress, say};
 
 pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
+    crate::logs::start_virtual(&options.log_level)?;
     if options.from_cluster {
         return crate::rehearse::run(options);
     }

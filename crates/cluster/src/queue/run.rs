@@ -97,6 +97,7 @@ fn settle<Key: Ord + Clone + Display>(
     (key, outcome): (Key, Outcome),
 ) {
     let now = queue.clock().now();
+    tracing::trace!(%key, ?outcome, "passed");
     let after = |wait: Duration| {
         let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
         now.saturating_add(wait).unwrap_or(Timestamp::MAX)

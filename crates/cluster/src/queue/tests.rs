@@ -262,3 +262,27 @@ async fn two_runs_of_the_same_work_leave_the_same_trace() {
     assert!(first.len() >= 30);
     assert_eq!(first, trace().await);
 }
+
+/// Two leaders of different knowledge that write one object in turn look like this to each of them.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_woken_over_and_over_lets_time_pass_and_others_through() {
+    let queue = queue();
+    queue.add("restless".to_owned());
+    queue.add_at("calm".to_owned(), after(2));
+    let passes = Cell::new(0);
+    let work = |key: String| {
+        let queue = queue.clone();
+        passes.set(passes.get() + 1);
+        async move {
+            if key == "calm" {
+                queue.close();
+            } else {
+                queue.add(key);
+            }
+            ended()
+        }
+    };
+    run(&queue, Pace::default(), work).await;
+    assert_eq!(queue.clock().now(), after(2));
+    assert!(passes.get() <= 301, "{} passes", passes.get());
+}

@@ -100,6 +100,7 @@ where
                 if version.is_empty() {
                     return Err(self.malformed("list without resourceVersion"));
                 }
+                tracing::trace!(kind = self.kind, version, objects = entries.len(), "listed");
                 self.store.replace(entries, &version);
                 return Ok(version);
             }
@@ -165,6 +166,7 @@ where
         if version.is_empty() {
             return Some(End::Failed(self.malformed("event without resourceVersion")));
         }
+        tracing::trace!(kind = self.kind, version, step = change.name(), "watched");
         self.store.step(change, &version);
         *from = version;
         None

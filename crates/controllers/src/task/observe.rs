@@ -364,8 +364,12 @@ impl Look<'_> {
         snapshot.old_node = self.live_old_node().await;
         snapshot.new_node = self.live_new_node().await;
         snapshot.pods = self.live_pods().await;
-        let pods = snapshot.pods.present().into_iter().flatten();
         let node = self.task.spec.node_name.as_str();
+        if let Err(error) = drain::recall_attachments(self.context, node).await {
+            snapshot.pods = Observed::Unknown(in_full(&error));
+            return;
+        }
+        let pods = snapshot.pods.present().into_iter().flatten();
         snapshot.around = drain::around(self.context, [node], pods);
     }
 

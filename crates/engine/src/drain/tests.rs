@@ -42,6 +42,7 @@ pub(super) fn budget(name: &str, allowed: i32) -> BudgetView {
 
 fn attachment(pod: &str) -> AttachmentView {
     AttachmentView {
+        name: format!("attached-{pod}"),
         node: "node".to_owned(),
         volume: format!("pv-{pod}"),
         claim: Some(("default".to_owned(), format!("data-{pod}"))),

@@ -131,10 +131,16 @@ fn is_ending(machine: &Machine) -> bool {
 }
 
 fn intent(draft: &Draft<'_>, group: &Group, zone: String) -> ReplacementRecord {
-    let spec = &draft.snapshot.task.spec;
+    let node_uid = &draft.snapshot.task.spec.node_uid;
     let attempt = draft.status.attempt.unwrap_or(1);
+    // A record that no undo has cleared may stand for a machine that the cloud has made and not shown
+    // yet: under its token that one is found, under another it would be a second one.
+    let token = match &draft.status.replacement {
+        Some(record) => record.token.clone(),
+        None => replacement_token(operation(draft), node_uid, attempt).0,
+    };
     ReplacementRecord {
-        token: replacement_token(operation(draft), &spec.node_uid, attempt).0,
+        token,
         group_id: group.id.0.clone(),
         zone,
         image: Some(group.image.0.clone()),

@@ -2,7 +2,7 @@
 //!
 //! Owns the last words of a task. Must not touch a node.
 
-use shipshape_api::conditions::SUCCEEDED;
+use shipshape_api::conditions::{OLD_DELETED, SUCCEEDED};
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep, UndoNext};
 use shipshape_api::reasons::NODE_LEFT;
 
@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{note_protection, operation, own_node, task_key};
+use super::order;
 use super::park::{is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
@@ -162,14 +163,21 @@ fn try_again(draft: &mut Draft<'_>) {
     let attempt = draft.status.attempt.unwrap_or(1) + 1;
     draft.status.attempt = Some(attempt);
     draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.task.spec.max_attempts());
+    draft.notice(Notice::normal("AskedAgain", message.clone()));
+    if order::is_old_gone(draft) {
+        // Only the machine is missing; the next attempt asks for it.
+        let conditions = &mut draft.status.conditions;
+        conditions.retain(|one| one.type_ == OLD_DELETED);
+        draft.enter(TaskStep::Backoff);
+        return draft.look_again();
+    }
     draft.status.conditions.clear();
     draft.status.parked = Some(ParkRecord {
         reason: "AskedAgain".to_owned(),
-        message: message.clone(),
+        message,
         since: Time(draft.now),
         resuming: true,
     });
-    draft.notice(Notice::normal("AskedAgain", message));
     draft.enter(TaskStep::Parked);
     draft.look_again();
 }

@@ -7,6 +7,8 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 /// A volume that is attached to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttachmentView {
+    /// Name of the VolumeAttachment.
+    pub name: String,
     /// Node it is attached to.
     pub node: String,
     /// Name of the PersistentVolume; empty for a volume that is described in the pod itself.
@@ -20,6 +22,7 @@ impl AttachmentView {
     pub fn of(attachment: &VolumeAttachment) -> Self {
         let volume = attachment.spec.source.persistent_volume_name.clone();
         Self {
+            name: attachment.metadata.name.clone().unwrap_or_default(),
             node: attachment.spec.node_name.clone(),
             volume: volume.unwrap_or_default(),
             claim: None,

@@ -1,8 +1,11 @@
 //! Defects of other systems that must not come back here; `docs/regressions.md` lists them.
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::names;
 
+use super::ways_out::{late, next};
 use super::*;
 use crate::machine::ReplacementRequest;
 
@@ -66,4 +69,59 @@ fn the_old_node_object_goes_once_its_machine_is_gone() {
     assert_eq!(step(&decision), TaskStep::Forget);
     world.old_node = Observed::Absent;
     assert_ne!(step(&look(&world)), TaskStep::Forget);
+}
+
+/// The cloud had made the machine after all, but did not show it yet when the deadline passed: another
+/// token would have made a second one (seed 686).
+#[test]
+fn a_node_that_was_set_aside_for_want_of_room_asks_under_the_same_token_again() {
+    let token = |world: &TaskSnapshot| {
+        let status = world.task.status.clone().unwrap();
+        status.replacement.unwrap().token
+    };
+    let mut world = world_at(TaskStep::Provision);
+    let asked = token(&world);
+    world.new_machine = Observed::Absent;
+    world.run.last_round = true;
+    let record = world.task.status.as_mut().unwrap().replacement.as_mut();
+    record.unwrap().no_room = Some("zone a is full".to_owned());
+    let mut world = next(&world, late());
+    let status = world.task.status.as_mut().unwrap();
+    assert_eq!(status.attempt, Some(2));
+    status.parked.as_mut().unwrap().resuming = true;
+    world.slot = Observed::Present(());
+    let mut world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Lock);
+    world = next(&world, late());
+    assert_eq!(
+        (step_of(&world), token(&world)),
+        (TaskStep::Provision, asked)
+    );
+}
+
+#[test]
+fn a_task_whose_old_machine_is_gone_asks_for_the_new_one_when_it_is_tried_again() {
+    let mut world = world_at(TaskStep::Provision);
+    let status = world.task.status.as_mut().unwrap();
+    status.step.as_mut().unwrap().name = TaskStep::Failed;
+    status.terminate_first = Some(true);
+    let gone: Condition = serde_json::from_value(serde_json::json!({
+        "type": OLD_DELETED, "status": "True", "reason": "MachineGone",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    status.conditions.push(gone);
+    world.old_node = Observed::Absent;
+    world.old_machine = Observed::Absent;
+    world.new_machine = Observed::Absent;
+    world.lock = Observed::Absent;
+    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
+    world.task.metadata.annotations = Some([wish].into());
+    world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
+    world = next(&world, start());
+    assert_eq!(step_of(&world), TaskStep::Backoff);
+    world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Provision);
+    let decision = decide(&world, &Settings::default(), late());
+    assert_eq!(effects(&decision), ["EnsureReplacement"]);
 }
