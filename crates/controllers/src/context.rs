@@ -179,6 +179,13 @@ pub(crate) enum Standing {
     Failed,
 }
 
+impl Standing {
+    /// Whether there is still something to do.
+    pub(crate) fn is_under_way(self) -> bool {
+        matches!(self, Self::Open | Self::Parked)
+    }
+}
+
 /// How a task stands.
 pub(crate) fn standing_of(task: &NodePatchTask) -> Standing {
     use shipshape_api::TaskStep;

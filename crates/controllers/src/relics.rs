@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use shipshape_api::names::{LABEL_HELD_BY, run_annotation};
 use shipshape_api::{NodePatchRun, NodePatchTask};
@@ -22,7 +23,7 @@ use shipshape_engine::snapshot::LockView;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use crate::answer::answer;
-use crate::context::{Context, Standing, TASKS_BY_RUN, run_term};
+use crate::context::{Context, Standing, TASKS_BY_NODE, TASKS_BY_RUN, run_term, standing_of};
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::run::autoscalers;
@@ -35,6 +36,7 @@ pub(crate) async fn sweep(context: &Context) {
             ("deployments", deployments(context).await),
             ("nodes", nodes(context).await),
             ("locks", locks(context).await),
+            ("cordons", cordons(context).await),
         ] {
             if let Err(error) = outcome {
                 tracing::warn!(what, error = in_full(&error), "sweep for relics failed");
@@ -129,6 +131,57 @@ async fn locks(context: &Context) -> Result<(), PassError> {
         lift(context, &format!("lock of node {node_name}"), &effects).await?;
     }
     Ok(())
+}
+
+/// Nodes that a task has closed which is not at work on them, as far as the store knows.
+async fn cordons(context: &Context) -> Result<(), PassError> {
+    for known in context.stores.nodes.list() {
+        let Some(uid) = known.cordoned_by.as_ref().filter(|_| known.unschedulable) else {
+            continue;
+        };
+        let tasks = context.stores.tasks.by_index(TASKS_BY_NODE, &known.name);
+        let task = tasks
+            .iter()
+            .find(|task| task.metadata.uid.as_ref() == Some(uid));
+        if task.is_some_and(|task| standing_of(task).is_under_way()) {
+            continue;
+        }
+        let found = match task {
+            Some(task) => {
+                let namespace = task.namespace().unwrap_or_default();
+                let api: Api<NodePatchTask> = Api::namespaced(context.client.clone(), &namespace);
+                let found = answer(api.get_opt(&task.name_any()).await);
+                keep_if(found, |task| task.metadata.uid.as_ref() == Some(uid))
+            }
+            None => task_of_uid(context, uid).await,
+        };
+        let Live::Here(live) = context.nodes.live(&known.name, &known.uid).await? else {
+            continue;
+        };
+        let effect = relic::of_cordon(&NodeView::of(&live), &found);
+        lift(context, &format!("node {}", known.name), effect.as_slice()).await?;
+    }
+    Ok(())
+}
+
+/// The task of that UID, among all there are: the cordon does not tell its name.
+async fn task_of_uid(context: &Context, uid: &str) -> Observed<NodePatchTask> {
+    let api: Api<NodePatchTask> = Api::all(context.client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(all) => {
+            let mut all = all.items.into_iter();
+            all.find(|task| task.metadata.uid.as_deref() == Some(uid))
+                .into()
+        }
+        Err(error) => Observed::Unknown(error.to_string()),
+    }
+}
+
+fn keep_if<T>(found: Observed<T>, is_it: impl FnOnce(&T) -> bool) -> Observed<T> {
+    match found {
+        Observed::Present(one) if !is_it(&one) => Observed::Absent,
+        other => other,
+    }
 }
 
 fn view_of(holding: &Holding, is_abandoned: bool) -> LockView {

@@ -5,7 +5,7 @@
 //! judgement of one thing at a time. Must not conclude anything from silence: only a live read that
 //! proves the holder gone, or ended and let go, makes a relic. Called by the leader's sweep.
 
-use shipshape_api::{NodePatchRun, names};
+use shipshape_api::{NodePatchRun, NodePatchTask, names};
 
 use crate::autoscaler::DeploymentView;
 use crate::decision::{Effect, Marks, NodeTarget};
@@ -91,6 +91,24 @@ pub fn of_lock(lock: &LockView, node_name: &str, node: &Observed<NodeView>) -> V
     effects
 }
 
+/// What opens a node again that a task has closed and then let go of: one that is gone, or has ended and
+/// keeps nothing any more. `task` is what a live read found under the UID that the cordon names.
+pub fn of_cordon(node: &NodeView, task: &Observed<NodePatchTask>) -> Option<Effect> {
+    let operation = node.cordoned_by.as_ref().filter(|_| node.unschedulable)?;
+    let has_let_go = match task {
+        Observed::Absent => true,
+        Observed::Present(task) => {
+            let has_ended = task
+                .status
+                .as_ref()
+                .is_some_and(|it| it.step_name().is_final());
+            has_ended && !is_kept(&task.metadata)
+        }
+        Observed::Unknown(_) | Observed::NotAsked => false,
+    };
+    has_let_go.then(|| Effect::EnsureUncordoned(target(node, operation)))
+}
+
 /// The key of the run that a mark names, `namespace` and `name`.
 pub fn run_key(text: Option<&String>) -> Result<(&str, &str), String> {
     text.and_then(|text| text.split_once('/')).ok_or_else(|| {
@@ -113,7 +131,7 @@ fn target(node: &NodeView, operation: &str) -> NodeTarget {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-    use shipshape_api::NodePatchRunSpec;
+    use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec, TaskStep};
 
     use super::*;
     use crate::view::ScaleDown;
@@ -233,6 +251,33 @@ mod tests {
         assert_eq!(names(&lock, &unclear), Vec::<&str>::new());
         lock.is_abandoned = false;
         assert_eq!(names(&lock, &node(Some("task"))), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_cordon_whose_task_has_let_go_is_lifted_and_no_other() {
+        let task = |step: TaskStep, is_kept: bool| {
+            let mut task = NodePatchTask::new("task", NodePatchTaskSpec::default());
+            task.metadata.finalizers = is_kept.then(|| vec![names::FINALIZER.to_owned()]);
+            let step = serde_json::json!({"step": {"name": step, "since": "2026-01-01T00:00:00Z"}});
+            task.status = serde_json::from_value(step).unwrap();
+            Observed::Present(task)
+        };
+        let closed = NodeView {
+            unschedulable: true,
+            cordoned_by: Some("uid".to_owned()),
+            ..NodeView::default()
+        };
+        let lifts = |node: &NodeView, task| of_cordon(node, &task).is_some();
+        assert!(lifts(&closed, Observed::Absent));
+        assert!(lifts(&closed, task(TaskStep::Failed, false)));
+        assert!(!lifts(&closed, task(TaskStep::Failed, true)));
+        assert!(!lifts(&closed, task(TaskStep::Drain, false)));
+        assert!(!lifts(&closed, Observed::Unknown(String::new())));
+        let by_a_person = NodeView {
+            cordoned_by: None,
+            ..closed
+        };
+        assert!(!lifts(&by_a_person, Observed::Absent));
     }
 
     #[test]

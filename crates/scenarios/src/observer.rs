@@ -287,8 +287,21 @@ fn read_ears(stage: &Stage, seen: &mut Seen) {
     for (operator, ear) in seen.ears.iter().enumerate() {
         for told in ear.told() {
             let hearing = match told {
-                Told::Asked { question, heard } => Hearing::Asked { question, heard },
-                Told::Acted { effect, object } => Hearing::Acted {
+                Told::Asked {
+                    work,
+                    question,
+                    heard,
+                } => Hearing::Asked {
+                    work,
+                    question,
+                    heard,
+                },
+                Told::Acted {
+                    work,
+                    effect,
+                    object,
+                } => Hearing::Acted {
+                    work,
                     upon: rests_upon(&effect, &object),
                     effect: format!("{effect} {object}"),
                 },
@@ -299,8 +312,7 @@ fn read_ears(stage: &Stage, seen: &mut Seen) {
     }
 }
 
-/// The questions that must have been answered before something is made or removed. Only those that
-/// nobody but the one who acts asks: else the silence that another met would count against it.
+/// The questions that must have been answered before something is made or removed.
 fn rests_upon(effect: &str, object: &str) -> Vec<String> {
     match effect {
         "cloud ensureReplacement" => vec![format!("cloud findReplacement {object}")],

@@ -115,12 +115,22 @@ pub fn play_alone_through(
     seed: u64,
     troubles: &Troubles,
 ) -> Result<Played, StoryError> {
+    let _spans = record_spans();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .map_err(StoryError::Runtime)?;
     runtime.block_on(play_through(scenario, seed, troubles))
+}
+
+/// Lets spans have ids, by which the witness tells passes apart, unless somebody logs: then they have.
+fn record_spans() -> Option<tracing::subscriber::DefaultGuard> {
+    use tracing::level_filters::LevelFilter;
+    use tracing_subscriber::layer::SubscriberExt;
+    let is_logged = LevelFilter::current() != LevelFilter::OFF;
+    let spans = || tracing_subscriber::registry().with(LevelFilter::INFO);
+    (!is_logged).then(|| tracing::subscriber::set_default(spans()))
 }
 
 /// Plays a scenario on a stage that somebody else has set. Seed and hash are the caller's.

@@ -17,7 +17,7 @@ use crate::decision::Effect;
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
-use crate::view::NodeView;
+use crate::view::{NodeView, Observed};
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
 pub(super) fn gave_up(draft: &Draft<'_>, reason: &str, message: &str) -> UndoRecord {
@@ -65,6 +65,10 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         .is_some_and(|undo| undo.keeps_machine)
     {
         return keep_machine(draft);
+    }
+    // A node that joined after the attempt was given up may have brought a member of etcd.
+    if let Observed::Present(node) = &draft.snapshot.new_node {
+        member::note_new(draft, node);
     }
     match is_followed_out(draft) {
         Err(Unclear) => return,

@@ -77,6 +77,8 @@ pub enum Fact {
 pub enum Hearing {
     /// It asked, and heard what is so, or did not.
     Asked {
+        /// In which pass, if that is known.
+        work: Option<u64>,
         /// The question.
         question: String,
         /// Whether a true answer came.
@@ -84,6 +86,8 @@ pub enum Hearing {
     },
     /// It makes or removes something.
     Acted {
+        /// In which pass, if that is known.
+        work: Option<u64>,
         /// What it does, in words.
         effect: String,
         /// The questions that this rests upon.

@@ -9,6 +9,8 @@ use super::{Faults, State};
 pub enum Told {
     /// It asked for something, and the answer came or did not.
     Asked {
+        /// In which piece of work: the id of the span that it asked in, if spans are recorded.
+        work: Option<u64>,
         /// The question, for example `get nodes/a`, `list pods spec.nodeName=a` or `cloud machine m-1`.
         question: String,
         /// Whether it heard what is so. "Not found" is an answer; an error is none, nor is a list
@@ -17,6 +19,8 @@ pub enum Told {
     },
     /// It sets out to change something.
     Acted {
+        /// In which piece of work, like a question.
+        work: Option<u64>,
         /// The effect, for example `delete nodes` or `cloud deleteMachine`.
         effect: String,
         /// What it is done to: `nodes/a`, or the id or token of a machine.
@@ -34,7 +38,13 @@ impl Faults {
 
     pub(super) fn heard(&self, question: Option<String>, heard: bool) {
         if let Some(question) = question {
-            self.with(|state| state.told.push(Told::Asked { question, heard }));
+            let work = work();
+            let told = Told::Asked {
+                work,
+                question,
+                heard,
+            };
+            self.with(|state| state.told.push(told));
         }
     }
 }
@@ -42,8 +52,13 @@ impl Faults {
 impl State {
     pub(super) fn acts(&mut self, effect: &str, object: &str) {
         self.told.push(Told::Acted {
+            work: work(),
             effect: effect.to_owned(),
             object: object.to_owned(),
         });
     }
+}
+
+fn work() -> Option<u64> {
+    tracing::Span::current().id().map(|id| id.into_u64())
 }

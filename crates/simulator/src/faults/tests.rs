@@ -258,10 +258,12 @@ async fn what_a_client_heard_is_told_beside_what_it_did() {
     let _none = scene.maps.delete("a", &DeleteParams::default()).await;
     scene.faults.revive();
     let asked = |question: &str, heard| Told::Asked {
+        work: None,
         question: question.to_owned(),
         heard,
     };
     let acted = Told::Acted {
+        work: None,
         effect: "delete configmaps".to_owned(),
         object: "configmaps/a".to_owned(),
     };
@@ -288,6 +290,7 @@ async fn a_cloud_that_does_not_answer_was_not_heard() {
         let _answer = faulty.machine(&"none".into()).await;
     }
     let told = |heard| Told::Asked {
+        work: None,
         question: "cloud machine none".to_owned(),
         heard,
     };
