@@ -144,6 +144,21 @@ impl EtcdView {
         Some(self.sentence(member.title(), &trouble))
     }
 
+    /// Why a machine that may be about to join must not end now, if so: its member could come at this very
+    /// moment, get a vote and die with it, which a cluster with a sick member may not survive.
+    pub fn refusal_to_end_newcomer(&self) -> Option<String> {
+        let voters = self.voters().count();
+        let healthy = self.voters().filter(|one| one.is_healthy()).count();
+        let is_safe = healthy == voters || healthy >= quorum(voters + 1);
+        (!is_safe).then(|| {
+            format!(
+                "etcd to be well: {healthy} of {voters} members healthy, and a new one that came and \
+                 died now would make quorum {}",
+                quorum(voters + 1)
+            )
+        })
+    }
+
     /// The id of the member of this name once it has a vote and is well; else what is missing.
     pub fn joined(&self, name: &str) -> Result<MemberId, String> {
         let Some(member) = self.named(name) else {

@@ -5,6 +5,7 @@
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
 mod cloud;
+mod undo;
 
 use std::collections::BTreeSet;
 
@@ -208,45 +209,13 @@ impl Look<'_> {
             Some(id) => self.pending(Some(id)).await,
             None => Observed::Unknown("the status names no new machine".to_owned()),
         };
-        snapshot.new_node = self.joined_node();
+        snapshot.new_node = self.joined_node(self.new_provider_id());
         snapshot.old_node = self.live_old_node().await;
         if let Some(node) = snapshot.new_node.present() {
             snapshot.new_pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
             if node.ready {
                 snapshot.etcd = self.etcd().await;
             }
-        }
-    }
-
-    /// What an attempt has left behind: its machine by id or token, its node and what runs there. A
-    /// machine that is followed out is not asked about: its object goes when it is gone.
-    async fn while_undoing(&self, snapshot: &mut TaskSnapshot) {
-        snapshot.old_node = self.live_old_node().await;
-        snapshot.pending = self.pending(self.new_provider_id()).await;
-        if !is_leaving(snapshot) {
-            snapshot.new_machine = match self.new_machine_id() {
-                Some(id) => self.machine(&id).await,
-                None => self.replacement().await,
-            };
-        }
-        if let (None, Some(machine)) = (self.new_provider_id(), snapshot.new_machine.present()) {
-            let id = machine.provider_id.as_str().to_owned();
-            snapshot.pending = self.pending(Some(&id)).await;
-        }
-        let name = match self.status().and_then(|it| it.new_node_name.clone()) {
-            Some(name) => Some(name),
-            None => self.joined_node().present().map(|node| node.name.clone()),
-        };
-        snapshot.new_node = match &name {
-            Some(name) => self.live_node(name).await,
-            None => Observed::Absent,
-        };
-        if let Some(name) = &name {
-            self.look_at_drain(snapshot, name);
-            snapshot.new_pods = std::mem::take(&mut snapshot.pods);
-        }
-        if !is_leaving(snapshot) {
-            snapshot.etcd = self.etcd().await;
         }
     }
 
@@ -452,9 +421,10 @@ impl Look<'_> {
         machine.provider_id.as_deref()
     }
 
-    fn joined_node(&self) -> Observed<NodeView> {
-        let Some(id) = self.new_provider_id() else {
-            return Observed::Unknown("the status names no provider id".to_owned());
+    /// The node of this provider id, as the store has it.
+    fn joined_node(&self, id: Option<&str>) -> Observed<NodeView> {
+        let Some(id) = id else {
+            return Observed::Unknown("nobody knows the machine's provider id".to_owned());
         };
         let nodes = self.context.stores.nodes.by_index(NODES_BY_PROVIDER_ID, id);
         match nodes.as_slice() {

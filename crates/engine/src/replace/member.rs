@@ -140,14 +140,16 @@ pub(super) fn is_old_out(draft: &mut Draft<'_>) -> bool {
 }
 
 /// Whether etcd has no member of the new node, which is about to end; if it has, its removal is asked
-/// for.
+/// for. While nobody can tell, it may have one.
 pub(super) fn is_new_out(draft: &mut Draft<'_>) -> bool {
-    let record = draft.status.etcd.clone();
-    let Some(new) = record.and_then(|record| record.new) else {
+    let Some(record) = draft.status.etcd.clone() else {
         return true;
     };
     let Some(view) = view(draft) else {
         return false;
+    };
+    let Some(new) = record.new else {
+        return true;
     };
     let Some(member) = find(&view, &new) else {
         return true;
@@ -164,6 +166,23 @@ pub(super) fn is_new_out(draft: &mut Draft<'_>) -> bool {
     let reason = format!("etcd member {} to leave", new.name);
     draft.wait(reason, Some(draft.settings.machine_poll));
     false
+}
+
+/// Whether etcd could bear the end of a new machine whose member nobody has seen, and which may just be
+/// joining; if not, the wait is decided on.
+pub(super) fn may_newcomer_end(draft: &mut Draft<'_>) -> bool {
+    let record = draft.status.etcd.as_ref();
+    if record.is_none_or(|record| record.new.is_some()) {
+        return true;
+    }
+    match view(draft).map(|view| view.refusal_to_end_newcomer()) {
+        None => false,
+        Some(None) => true,
+        Some(Some(reason)) => {
+            draft.wait(reason, Some(draft.settings.machine_poll));
+            false
+        }
+    }
 }
 
 /// Whether etcd would let the old node's member go now, for a task that was set aside for its sake.

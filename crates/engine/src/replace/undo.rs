@@ -80,7 +80,13 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         "whether the new machine is left",
     ) {
         Err(Unclear) => {}
-        Ok(Some(machine)) => remove_machine(draft, &machine),
+        Ok(Some(machine)) => {
+            if draft.status.new_machine.is_none() {
+                // Given up before the cloud showed it: by its record its Node is known later on.
+                draft.status.new_machine = Some(machine_record(draft, &machine));
+            }
+            remove_machine(draft, &machine);
+        }
         Ok(None) => machine_absent(draft),
     }
 }
@@ -109,7 +115,7 @@ fn remove_machine(draft: &mut Draft<'_>, machine: &Machine) {
         | MachineState::Ready
         | MachineState::Stopped
         | MachineState::Failed => {
-            if is_emptied(draft) && member::is_new_out(draft) {
+            if is_emptied(draft) && member::is_new_out(draft) && member::may_newcomer_end(draft) {
                 draft.effect(Effect::DeleteMachine(machine.id.clone()));
                 let reason = "the new machine to end".to_owned();
                 draft.wait(reason, Some(draft.settings.machine_poll));

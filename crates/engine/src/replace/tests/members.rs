@@ -307,3 +307,30 @@ fn the_old_machine_goes_first_only_where_three_members_vote() {
         assert!(waits.contains("none may go before"), "{waits}");
     }
 }
+
+/// The cloud showed the machine late: the attempt was given up before its node or member was seen
+/// (seed 1913).
+#[test]
+fn a_new_machine_that_may_just_be_joining_ends_only_while_etcd_could_bear_it() {
+    let mut world = at(TaskStep::Provision);
+    world.new_machine = Observed::Absent;
+    world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Undo);
+    world.old_node = Observed::Present(control_plane("old"));
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Creating));
+    world.new_node = Observed::Absent;
+    world.etcd = etcd(&[sick("old"), member("b"), member("c")]);
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    assert!(waits_for(&world).contains("would make quorum 3"));
+    world.etcd = Observed::Unknown("no answer".to_owned());
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    world.etcd = all(&["old", "b", "c"]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    world.etcd = all(&["old", "b", "c", "new"]);
+    world.new_node = Observed::Present(NodeView {
+        unschedulable: true,
+        ..control_plane("new")
+    });
+    world.new_pods = Observed::Present(Vec::new());
+    assert_eq!(effects(&look(&world)), ["RemoveEtcdMember"]);
+}

@@ -125,3 +125,24 @@ fn a_task_whose_old_machine_is_gone_asks_for_the_new_one_when_it_is_tried_again(
     let decision = decide(&world, &Settings::default(), late());
     assert_eq!(effects(&decision), ["EnsureReplacement"]);
 }
+
+/// The cloud showed the machine only after the attempt was given up; by then it was a node with pods.
+#[test]
+fn a_machine_that_shows_up_during_the_undo_is_emptied_and_its_node_goes_too() {
+    let mut world = world_at(TaskStep::Provision);
+    world.new_machine = Observed::Absent;
+    world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Undo);
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+    world.new_pods = Observed::Present(vec![pod("web")]);
+    let decision = look(&world);
+    assert_eq!(effects(&decision), ["EnsureCordoned"]);
+    let recorded = decision.status.new_machine.clone().unwrap();
+    assert_eq!(recorded.id, "m-new");
+    world.task.status = Some(decision.status);
+    world.new_node = Observed::Present(NodeView {
+        unschedulable: true,
+        ..node("new")
+    });
+    assert_eq!(effects(&look(&world)), ["EvictPod"]);
+}
