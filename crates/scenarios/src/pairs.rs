@@ -2,11 +2,25 @@
 //!
 //! Owns the order of the results. Plays do not notice each other: each has a runtime of its own.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Does the work for each, two at a time, and gives the results in their order.
 pub fn in_pairs<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     side_by_side(all, 2, work)
+}
+
+/// Does the work for each like [`in_pairs`], and tells how many were begun, at each.
+pub fn in_pairs_told<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> R + Sync,
+    on_begin: impl Fn(usize) + Sync,
+) -> Vec<R> {
+    let begun = AtomicUsize::new(0);
+    in_pairs(all, |one| {
+        on_begin(begun.fetch_add(1, Ordering::Relaxed) + 1);
+        work(one)
+    })
 }
 
 /// Does the work for each, so many at a time, and gives the results in their order.

@@ -128,7 +128,7 @@ pub fn play_alone_through(
 fn record_spans() -> Option<tracing::subscriber::DefaultGuard> {
     use tracing::level_filters::LevelFilter;
     use tracing_subscriber::layer::SubscriberExt;
-    let is_logged = LevelFilter::current() != LevelFilter::OFF;
+    let is_logged = tracing::enabled!(tracing::Level::ERROR);
     let spans = || tracing_subscriber::registry().with(LevelFilter::INFO);
     (!is_logged).then(|| tracing::subscriber::set_default(spans()))
 }

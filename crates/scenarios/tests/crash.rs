@@ -31,7 +31,7 @@ fn one_fault_at_any_effect_of_a_plan_breaks_nothing() {
         let sample: Vec<_> = points.into_iter().step_by(SAMPLE).collect();
         let file = scenario.name.trim_start_matches("crash-");
         let file = format!("scenarios/crash/{file}.yaml");
-        let plans = CrashPlans::play(&file, &scenario, &sample).unwrap();
+        let plans = CrashPlans::play(&file, &scenario, &sample, |_| ()).unwrap();
         assert!(plans.is_clean(), "{plans}");
     }
 }

@@ -5,6 +5,7 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use shipshape_scenarios::crash::{self, CrashPlans};
@@ -76,7 +77,13 @@ pub(crate) fn code(is_as_expected: bool) -> ExitCode {
 /// Stories drawn from seeds: the report of one, or the figure of many.
 fn drawn_stories(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if let Some(seeds) = options.seeds {
-        let swarm = DrawnSwarm::play(seeds.from..seeds.to);
+        let all = seeds.to - seeds.from;
+        let swarm = {
+            let progress = Mutex::new(Progress::new());
+            DrawnSwarm::play(seeds.from..seeds.to, |begun| {
+                tell_of(&progress, || format!("playing story {begun} of {all}"));
+            })
+        };
         say(&format!("{swarm}\n"))?;
         return Ok(code(swarm.is_clean()));
     }
@@ -98,7 +105,13 @@ fn crash_plans(
             let file = file.display().to_string();
             let points = crash::points(scenario)?;
             let points: Vec<_> = points.into_iter().step_by(*every).collect();
-            let plans = CrashPlans::play(&file, scenario, &points)?;
+            let all = points.len();
+            let plans = {
+                let progress = Mutex::new(Progress::new());
+                CrashPlans::play(&file, scenario, &points, |begun| {
+                    tell_of(&progress, || format!("playing crash {begun} of {all}"));
+                })?
+            };
             say(&format!("{plans}\n"))?;
             Ok(code(plans.is_clean()))
         }
@@ -108,6 +121,12 @@ fn crash_plans(
             Ok(code(report.is_as_expected()))
         }
     }
+}
+
+/// Says how far many plays have come.
+fn tell_of(progress: &Mutex<Progress>, words: impl FnOnce() -> String) {
+    let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+    progress.tell(words);
 }
 
 /// Prints a report: JSON as one object a line.

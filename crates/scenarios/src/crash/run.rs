@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{Point, play};
-use crate::pairs::in_pairs;
+use crate::pairs::in_pairs_told;
 use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::story::StoryError;
@@ -22,13 +22,16 @@ pub struct CrashPlans {
 }
 
 impl CrashPlans {
-    /// Plays these points of a scenario; `file` is where it was read from.
-    pub fn play(file: &str, scenario: &Scenario, points: &[Point]) -> Result<Self, StoryError> {
+    /// Plays these points of a scenario, and tells how many were begun; `file` is where it was read from.
+    pub fn play(
+        file: &str,
+        scenario: &Scenario,
+        points: &[Point],
+        on_begin: impl Fn(usize) + Sync,
+    ) -> Result<Self, StoryError> {
         let mut plans = Self::default();
-        for (point, played) in points
-            .iter()
-            .zip(in_pairs(points, |point| play(scenario, point)))
-        {
+        let all = in_pairs_told(points, |point| play(scenario, point), on_begin);
+        for (point, played) in points.iter().zip(all) {
             plans.take(file, point, &played?);
         }
         Ok(plans)

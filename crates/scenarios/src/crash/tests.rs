@@ -72,7 +72,7 @@ fn every_effect_of_a_play_has_a_point_at_every_moment() {
 fn a_point_that_does_not_exist_is_a_complaint_with_the_command_to_repeat_it() {
     let scenario = Scenario::parse("small", SMALL).unwrap();
     let point: Point = "patch nodes#99:before".parse().unwrap();
-    let plans = CrashPlans::play("small.yaml", &scenario, &[point]).unwrap();
+    let plans = CrashPlans::play("small.yaml", &scenario, &[point], |_| ()).unwrap();
     assert!(!plans.is_clean());
     let text = plans.to_string();
     assert!(

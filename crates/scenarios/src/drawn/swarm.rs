@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{draw, play};
-use crate::pairs::in_pairs;
+use crate::pairs::in_pairs_told;
 
 /// What came of many drawn stories.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,11 +31,12 @@ struct Told {
 }
 
 impl DrawnSwarm {
-    /// Plays the stories of these seeds.
-    pub fn play(seeds: Range<u64>) -> Self {
+    /// Plays the stories of these seeds, and tells how many were begun.
+    pub fn play(seeds: Range<u64>, on_begin: impl Fn(usize) + Sync) -> Self {
         let seeds: Vec<u64> = seeds.collect();
         let mut swarm = Self::default();
-        for (seed, told) in seeds.iter().zip(in_pairs(&seeds, |seed| tell(*seed))) {
+        let all = in_pairs_told(&seeds, |seed| tell(*seed), on_begin);
+        for (seed, told) in seeds.iter().zip(all) {
             swarm.plays += 1;
             swarm.faults += told.faults;
             swarm.hours += told.seconds / 3_600.0;
