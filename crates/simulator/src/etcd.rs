@@ -19,6 +19,9 @@ mod tests;
 /// Who changes members that start and stop by themselves.
 const NOBODY: &str = "etcd";
 
+/// The code with which etcd refuses what it would not survive.
+const UNAVAILABLE: u16 = 14;
+
 /// What happened to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberChange {
@@ -86,6 +89,16 @@ impl Member {
 }
 
 impl State {
+    /// Whether etcd lets this member go, as its strict check of reconfigurations does: one that is down or
+    /// only learns may go, any other only if enough of the rest are up.
+    fn survives_without(&self, place: usize) -> bool {
+        let member = &self.members[place];
+        let voters = || self.members.iter().filter(|one| !one.is_learner);
+        let left = voters().count().saturating_sub(1);
+        let up = voters().filter(|one| one.is_healthy()).count();
+        member.is_learner || !member.is_healthy() || up.saturating_sub(1) >= quorum(left)
+    }
+
     fn count(&self) -> (usize, usize) {
         let voters = || self.members.iter().filter(|one| !one.is_learner);
         let healthy = voters().filter(|one| one.is_healthy()).count();
@@ -278,11 +291,21 @@ impl Etcd for EtcdHandle {
                 .members
                 .iter()
                 .position(|one| format!("{:x}", one.id) == id.0);
-            if let Some(place) = place {
-                let name = state.members.remove(place).name;
-                state.log(now, &self.caller, MemberChange::Removed, &name);
+            let Some(place) = place else {
+                return Ok(());
+            };
+            if !state.survives_without(place) {
+                return Err(Error::Refused {
+                    endpoint: endpoints.first().cloned().unwrap_or_default(),
+                    what: "removeMember",
+                    code: UNAVAILABLE,
+                    message: "etcdserver: unhealthy cluster".to_owned(),
+                });
             }
-        })
+            let name = state.members.remove(place).name;
+            state.log(now, &self.caller, MemberChange::Removed, &name);
+            Ok(())
+        })?
     }
 
     async fn move_leader(

@@ -71,6 +71,12 @@ async fn a_dead_member_is_sick_and_a_lost_majority_is_no_answer() {
         why.contains("2 of 3 members healthy, quorum is 2: member cp-3"),
         "{why}"
     );
+    // Nor does etcd itself let a member go that the rest could not do without.
+    let needed = view.find(None, "cp-1").unwrap().id.clone();
+    let error = client.remove_member(cluster.endpoints(), &needed).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Refused { code: 14, .. }), "{error}");
+    assert!(error.to_string().contains("unhealthy cluster"), "{error}");
     cluster.kill(1);
     let error = client.look(cluster.endpoints()).await.unwrap_err();
     assert!(

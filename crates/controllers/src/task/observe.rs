@@ -8,6 +8,7 @@ mod cloud;
 mod undo;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
@@ -26,7 +27,7 @@ use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
 use crate::answer::answer;
-use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY};
+use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY, TASKS_BY_NODE, standing_of};
 use crate::drain;
 use crate::error::PassError;
 
@@ -136,6 +137,10 @@ struct Look<'a> {
 impl Look<'_> {
     async fn before_lock(&self, snapshot: &mut TaskSnapshot) {
         snapshot.old_node = self.live_old_node().await;
+        if let Some(lock) = self.brought_by() {
+            snapshot.lock = Observed::Present(lock);
+            return;
+        }
         snapshot.lock = self.lock().await;
         let is_ours = self.is_ours(&snapshot.lock);
         if let (false, Observed::Present(lock)) = (is_ours, &mut snapshot.lock) {
@@ -160,6 +165,29 @@ impl Look<'_> {
             snapshot.pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
             snapshot.etcd = self.context.etcd().await;
         }
+    }
+
+    /// The hold of another task on this node, which is that task's new one: as long as it is under way,
+    /// it may need the node, or have to take it back.
+    fn brought_by(&self) -> Option<LockView> {
+        let node = &self.task.spec.node_name;
+        let tasks = self.context.stores.tasks.by_index(TASKS_BY_NODE, node);
+        let brings = |task: &&Arc<NodePatchTask>| {
+            let new = task
+                .status
+                .as_ref()
+                .and_then(|it| it.new_node_name.as_ref());
+            new == Some(node) && standing_of(task).is_under_way()
+        };
+        let task = tasks.iter().find(brings)?;
+        Some(LockView {
+            operation: task.uid().unwrap_or_default(),
+            holder: Key::of(task.as_ref()).to_string(),
+            node_uid: self.task.spec.node_uid.clone(),
+            renewed: None,
+            is_abandoned: false,
+            goes_with_node: false,
+        })
     }
 
     /// How etcd fares, where a member of it is involved.

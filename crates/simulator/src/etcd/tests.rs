@@ -65,3 +65,19 @@ async fn members_come_as_learners_and_leave_once() {
         .collect();
     assert_eq!(ours, [MemberChange::Led, MemberChange::Removed]);
 }
+
+#[tokio::test]
+async fn a_member_that_the_rest_could_not_do_without_stays() {
+    let model = three();
+    let handle = model.handle("us");
+    let view = handle.look(&all()).await.unwrap();
+    let (a, c) = (view.joined("a").unwrap(), view.joined("c").unwrap());
+    model.set_sick(&["c".to_owned()].into());
+    let refused = handle.remove_member(&all(), &a).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("unhealthy cluster"),
+        "{refused}"
+    );
+    handle.remove_member(&all(), &c).await.unwrap();
+    handle.remove_member(&all(), &a).await.unwrap();
+}
