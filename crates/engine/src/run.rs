@@ -8,31 +8,33 @@
 mod autoscaler;
 mod brake;
 mod ending;
+mod grant;
 mod late;
 mod state;
 mod task;
 #[cfg(test)]
 mod tests;
+mod waves;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
-use shipshape_api::node_patch_run::{Canary, NodePatchRunStatus, Wave};
+use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_api::{NodePatchRunSpec, NodePatchTask, RunState, TaskStep};
 
-use crate::admit::{self, Books, Waiting};
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Kept, KeptKind, Marks, NodeTarget, Notice};
-use crate::ledger::{Ledger, Slot};
 use crate::plan::{self, PlanError};
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
-use crate::span;
-use crate::view::{NodeView, Observed, is_kept};
+use crate::view::{Observed, is_kept};
 use ending::Ending;
 pub use state::state;
+
+/// The reason of a run whose cloud this operator does not know.
+const UNSUPPORTED_PROVIDER: &str = "UnsupportedProvider";
 
 /// Decides what one look at a run leads to.
 pub fn decide(
@@ -182,12 +184,9 @@ impl Draft<'_> {
     fn is_accepted(&mut self) -> bool {
         let wanted = &self.snapshot.run.spec.provider.r#type;
         if self.snapshot.known_providers.contains(wanted) {
-            self.claim(
-                ACCEPTED,
-                Truth::True,
-                "Supported",
-                format!("provider {wanted} is supported"),
-            );
+            if !self.is_refused_otherwise() {
+                self.accept();
+            }
             return true;
         }
         let known = match self.snapshot.known_providers.join(", ") {
@@ -195,10 +194,25 @@ impl Draft<'_> {
             known => known,
         };
         self.refuse(
-            "UnsupportedProvider",
+            UNSUPPORTED_PROVIDER,
             format!("spec.provider.type {wanted:?} is not supported here; supported: {known}"),
         );
         false
+    }
+
+    /// Whether the last look refused the run for something that only comes to light further on. It stands
+    /// until that place is passed: said True here and False there, it would be news at every look.
+    fn is_refused_otherwise(&self) -> bool {
+        let conditions = &self.decision.status.conditions;
+        let mut accepted = conditions.iter().filter(|one| one.type_ == ACCEPTED);
+        accepted.any(|one| one.status == "False" && one.reason != UNSUPPORTED_PROVIDER)
+    }
+
+    /// Takes a refusal back.
+    fn accept(&mut self) {
+        let wanted = &self.snapshot.run.spec.provider.r#type;
+        let message = format!("provider {wanted} is supported");
+        self.claim(ACCEPTED, Truth::True, "Supported", message);
     }
 
     fn count(&mut self) {
@@ -224,6 +238,7 @@ impl Draft<'_> {
         };
         match plan::plan(&self.snapshot.run.spec, nodes) {
             Ok(plan) => {
+                self.accept();
                 let total = plan.total();
                 let message = format!("{total} node(s) in {} partition(s)", plan.partitions.len());
                 self.decision
@@ -265,216 +280,6 @@ impl Draft<'_> {
         }
     }
 
-    fn admit(&mut self) {
-        let ledger = match &self.snapshot.ledger {
-            Observed::Present(ledger) => ledger.clone(),
-            Observed::Absent => Ledger::default(),
-            Observed::NotAsked => {
-                return self.wait("the ledger, which nobody has read yet".to_owned());
-            }
-            Observed::Unknown(why) => return self.wait(format!("the ledger: {why}")),
-        };
-        let run = &self.snapshot.run;
-        let owner = run.metadata.uid.clone().unwrap_or_default();
-        let (granted, unheard): (Vec<&Waiting>, Vec<&Waiting>) = self
-            .snapshot
-            .waiting
-            .iter()
-            .partition(|one| holds_slot(&ledger, one));
-        // A slot of ours without a task: the process ended between the two writes.
-        for waiting in granted {
-            if let Some(slot) = ledger.slots.get(&waiting.node.uid) {
-                self.ensure_task(&waiting.node, slot);
-            }
-        }
-        let ledger = self.without_spare(&ledger);
-        if let Some(why) = brake::brake(self.snapshot) {
-            self.grant(ledger, &[], &[]);
-            return self.pause(why);
-        }
-        self.resume();
-        if let Some(reason) = brake::hold(self.snapshot) {
-            self.grant(ledger, &[], &[]);
-            return self.wait(reason);
-        }
-        let unheard: Vec<Waiting> = unheard.into_iter().cloned().collect();
-        let books = Books {
-            ledger: &ledger,
-            down: &self.snapshot.down,
-            begun_within_hour: self.snapshot.begun_within_hour,
-            on_their_way: &self.snapshot.on_their_way,
-            etcd: &self.snapshot.etcd,
-        };
-        match admit::admit(&run.spec, &owner, &unheard, books, self.now) {
-            Ok(admission) => {
-                if let Some(reason) = admission.held_by {
-                    self.wait(reason);
-                }
-                self.grant(ledger, &admission.grants, &unheard);
-            }
-            Err(error) => self.refuse(
-                "InvalidSelector",
-                format!("spec.importantPodSelectors: {error}"),
-            ),
-        }
-    }
-
-    /// The ledger without the slots that nobody works under any more.
-    fn without_spare(&self, ledger: &Ledger) -> Ledger {
-        let mut ledger = ledger.clone();
-        // A run that ends makes no more tasks, so nobody will ever work under a slot that has none.
-        let is_ending = ending::of(&self.snapshot.run).is_some();
-        for (node_uid, task) in &self.snapshot.abandoned {
-            let is_wanted = self.snapshot.waiting.iter().any(|one| one.task == *task);
-            if is_ending || !is_wanted {
-                ledger.slots.remove(node_uid);
-            }
-        }
-        ledger
-    }
-
-    /// Whether slots of tasks that are over were given back, where nobody waits for them.
-    fn free_slots(&mut self) -> bool {
-        let Observed::Present(ledger) = &self.snapshot.ledger else {
-            return false;
-        };
-        let free = self.without_spare(ledger);
-        let is_due = free != *ledger;
-        let is_asked = |effect: &Effect| matches!(effect, Effect::GrantSlots { .. });
-        if !self.decision.effects.iter().any(is_asked) {
-            self.grant(free, &[], &[]);
-        }
-        is_due
-    }
-
-    /// First the slots, those given back and those granted by one guarded write; then the tasks that
-    /// work under them.
-    fn grant(&mut self, ledger: Ledger, grants: &[(String, Slot)], waiting: &[Waiting]) {
-        if grants.is_empty()
-            && self
-                .snapshot
-                .ledger
-                .present()
-                .is_none_or(|read| *read == ledger)
-        {
-            return;
-        }
-        self.decision.effects.push(Effect::GrantSlots {
-            ledger,
-            slots: grants.to_vec(),
-        });
-        for (uid, slot) in grants {
-            if let Some(one) = waiting.iter().find(|one| one.node.uid == *uid) {
-                self.ensure_task(&one.node, slot);
-            }
-        }
-    }
-
-    fn ensure_task(&mut self, node: &NodeView, slot: &Slot) {
-        let task = task::task(self.snapshot, &self.decision.status, node, slot);
-        // Counted now, so that the sight of the task is no news.
-        let status = &mut self.decision.status;
-        let count = if slot.important {
-            &mut status.in_flight_important
-        } else {
-            &mut status.in_flight_non_important
-        };
-        *count = Some(count.unwrap_or(0) + 1);
-        self.decision
-            .effects
-            .push(Effect::EnsureTask(Box::new(task)));
-    }
-
-    fn next_partition(&mut self) {
-        let current = self.decision.status.current_iteration.unwrap_or(0);
-        let next = current + 1;
-        let plan = self.decision.status.plan.as_ref();
-        let wave = plan.and_then(|plan| plan::wave_at(plan, current));
-        let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
-        if next < partitions {
-            if self.may_others_follow(wave) {
-                self.decision.status.waiting_for = None;
-                self.decision.status.current_iteration = Some(next);
-                self.decision.wake = Some(self.now);
-            }
-            return;
-        }
-        // While parked nodes are tried again nobody looks; when none is left there is one more look.
-        let is_last_round = self.decision.status.last_round == Some(true);
-        if (!is_last_round || self.snapshot.open.is_empty()) && !self.is_plan_whole() {
-            return;
-        }
-        let parked: Vec<String> = self
-            .snapshot
-            .open
-            .iter()
-            .map(|task| task.spec.node_name.clone())
-            .collect();
-        self.decision.status.current_iteration = Some(partitions);
-        match some_of(&parked) {
-            Some(text) => {
-                self.decision.status.last_round = Some(true);
-                self.wait(format!("parked nodes: {text}"));
-            }
-            None => self.wind_down(Ending::Completed),
-        }
-    }
-
-    /// Whether the nodes of a wave that is over have shown that the others may follow.
-    fn may_others_follow(&mut self, wave: Option<Wave>) -> bool {
-        let Some(wave) = wave else { return true };
-        if let Some(why) = brake::after(wave, self.snapshot) {
-            self.pause(why);
-            return false;
-        }
-        match (wave, &self.snapshot.run.spec.canary) {
-            (Wave::Canaries, Some(canary)) => self.is_soak_over(canary),
-            (Wave::Canaries, None) | (Wave::ControlPlanes, _) => true,
-        }
-    }
-
-    fn is_soak_over(&mut self, canary: &Canary) -> bool {
-        let soak = match span::parse(canary.soak.as_deref()) {
-            Ok(soak) => soak,
-            Err(error) => {
-                self.refuse("InvalidSoak", format!("spec.canary.soak: {error}"));
-                return false;
-            }
-        };
-        let until = match &self.decision.status.soak_until {
-            Some(until) => until.0,
-            None => self.now.checked_add(soak).unwrap_or(self.now),
-        };
-        self.decision.status.soak_until = Some(Time(until));
-        if self.now < until {
-            self.wait(format!("the canary nodes to be watched until {until:.0}"));
-            self.decision.wake = Some(until);
-            return false;
-        }
-        true
-    }
-
-    fn pause(&mut self, why: brake::Pause) {
-        let before = self.snapshot.run.status.as_ref();
-        let before = before.and_then(|status| status.pause_reason.as_ref());
-        if before != Some(&why.reason) {
-            self.decision.notices.push(Notice {
-                warning: why.is_failure,
-                reason: "Paused",
-                message: why.reason.clone(),
-            });
-        }
-        self.decision.status.paused = Some(true);
-        self.decision.status.pause_reason = Some(why.reason);
-        self.wait(why.way_out);
-    }
-
-    fn resume(&mut self) {
-        self.decision.status.paused = None;
-        self.decision.status.pause_reason = None;
-        self.decision.status.waiting_for = None;
-    }
-
     fn wait(&mut self, reason: String) {
         self.decision.status.waiting_for = Some(reason);
         self.decision.wake = self.now.checked_add(self.settings.resync).ok();
@@ -509,13 +314,6 @@ impl Draft<'_> {
             self.now,
         );
     }
-}
-
-fn holds_slot(ledger: &Ledger, waiting: &Waiting) -> bool {
-    ledger
-        .slots
-        .get(&waiting.node.uid)
-        .is_some_and(|slot| slot.task == waiting.task)
 }
 
 fn is_parked(task: &NodePatchTask) -> bool {

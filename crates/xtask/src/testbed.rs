@@ -3,6 +3,7 @@
 //! Owns the way into the `testbed` binary, which does the work: this index stays quick to build.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
@@ -43,15 +44,31 @@ pub(crate) fn call_built(
     profile: &str,
     words: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> anyhow::Result<ExitCode> {
-    let status = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--profile", profile])
-        .args(["--package", "shipshape-testbed", "--bin", "testbed", "--"])
-        .args(words)
+    // Built as the testbed builds the controller: with other features most would be built twice.
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--profile", profile])
+        .args(["--package", "shipshape-testbed", "--bin", "testbed"])
+        .args(["--package", "shipshape", "--features", "shipshape/aws"])
         .status()
         .context("starting cargo")?;
+    if !built.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let status = Command::new(folder(profile)?.join("testbed"))
+        .args(words)
+        .status()
+        .context("starting the testbed")?;
     Ok(if status.success() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Where cargo puts what it builds in a profile: beside the folder that this program is in.
+fn folder(profile: &str) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let target = here.ancestors().nth(2).context("this program is nowhere")?;
+    let name = if profile == "dev" { "debug" } else { profile };
+    Ok(target.join(name))
 }

@@ -3,39 +3,34 @@
 //! Owns which store answers what. The ledger is read live, and only while nodes wait; everything
 //! else says where to look and may be a moment old.
 
+mod marks;
+mod slots;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::admit::{Down, Waiting};
-use shipshape_engine::decision::NodeTarget;
+use shipshape_engine::admit::Waiting;
 use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
-use shipshape_engine::run::{is_over, marks_wanted};
+use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
 use super::line::{Part, Turn};
 use super::{autoscalers, groups, newcomers};
-use crate::context::{
-    Context, NODES_BY_MARK, NODES_DOWN, PODS_BY_NODE, Standing, TASKS_BY_REPLACEMENT, TASKS_BY_RUN,
-    run_term, standing_of,
-};
+use crate::context::{Context, PODS_BY_NODE, Standing, TASKS_BY_RUN, run_term, standing_of};
 use crate::error::PassError;
 
 /// So many more waiting nodes are looked at than there is room for: the first may be held back by their
 /// zone or by what runs on them.
 const WINDOW_SPARE: usize = 16;
-
-/// Nodes that are marked or unmarked in one pass.
-const MARKS_AT_ONCE: usize = 50;
 
 /// Looks at one run; `None` when it does not exist, or is being deleted and not kept by us.
 pub(super) async fn observe(
@@ -280,131 +275,6 @@ impl Look<'_> {
             && open.iter().all(is_parked)
             && !(is_resting || is_ending || is_over(status))
     }
-
-    /// Counted only when the run has such a limit, because it looks at every task.
-    fn begun_within_hour(&self) -> usize {
-        if self.run.spec.max_per_hour().is_none() {
-            return 0;
-        }
-        let an_hour_ago = self.context.clock.now() - SignedDuration::from_hours(1);
-        let tasks = self.context.stores.tasks.by_index(TASKS_BY_RUN, &self.uid);
-        tasks
-            .iter()
-            .filter_map(|task| task.metadata.creation_timestamp.as_ref())
-            .filter(|begun| begun.0 > an_hour_ago)
-            .count()
-    }
-
-    /// Nodes of the run that are down and that no task works on.
-    fn down(&self, ledger: &Observed<Ledger>) -> Vec<Down> {
-        let Some(ledger) = ledger.present() else {
-            return Vec::new();
-        };
-        let stores = &self.context.stores;
-        stores
-            .nodes
-            .by_index(NODES_DOWN, "")
-            .iter()
-            .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
-            .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
-            .map(|node| Down {
-                node: node.name.clone(),
-                zone: node.zone.clone(),
-                role: node.role(),
-            })
-            .collect()
-    }
-
-    /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
-    /// not in the store, past the moment between grant and creation, and not there when asked live.
-    async fn abandoned(
-        &self,
-        ledger: &Observed<Ledger>,
-    ) -> Result<Vec<(String, String)>, PassError> {
-        let now = self.context.clock.now();
-        let mut abandoned = Vec::new();
-        for (node_uid, slot) in ledger.present().into_iter().flat_map(|it| &it.slots) {
-            let Some((namespace, name)) = slot.task.split_once('/') else {
-                continue;
-            };
-            let key = Key::new(namespace, name);
-            let tasks = &self.context.stores.tasks;
-            let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
-            let is_free = match tasks.get(&key) {
-                Some(task) if has_ended_since(&task, slot.granted_at) => true,
-                // Times are those of two processes, whose clocks may differ. A task that is tried again
-                // says so before it asks for its slot, so a look after the ledger's tells.
-                Some(task) if is_final(&task) => tasks
-                    .refetch(&key)
-                    .await?
-                    .is_none_or(|task| is_final(&task)),
-                Some(_) => false,
-                None if is_fresh => false,
-                None => tasks.refetch(&key).await?.is_none(),
-            };
-            if is_free {
-                abandoned.push((node_uid.clone(), slot.task.clone()));
-            }
-        }
-        Ok(abandoned)
-    }
-
-    /// Whether a node is the replacement of a task that is under way.
-    fn is_joining(&self, node: &NodeView) -> bool {
-        let tasks = &self.context.stores.tasks;
-        node.provider_id
-            .as_ref()
-            .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
-    }
-
-    fn unmarked(&self) -> Vec<NodeTarget> {
-        let is_marked = self.run.status.as_ref().and_then(|it| it.marked) == Some(true);
-        let Some(plan) = self.plan().filter(|_| !is_marked) else {
-            return Vec::new();
-        };
-        let part = Part {
-            name: self.marks(),
-            plan_version: plan.plan_version.clone(),
-            iteration: usize::MAX,
-            size: plan.total(),
-        };
-        let nodes = &self.context.stores.nodes;
-        let wanted = marks_wanted(&self.run.spec);
-        let is_due = |number| {
-            let (wave, place) = place_of(plan, number)?;
-            let node = nodes.get(&Key::cluster(wave.nodes.get(place)?))?;
-            let is_due = plan::is_meant(wave, place, &node) && node.lacks(wanted);
-            is_due.then(|| self.target(&node))
-        };
-        let lines = &self.context.lines;
-        lines.walk(part, MARKS_AT_ONCE, |number| {
-            is_due(number).map_or(Turn::Over, Turn::Waits)
-        })
-    }
-
-    /// The line of those that are to be marked.
-    fn marks(&self) -> String {
-        format!("{} marks", self.uid)
-    }
-
-    /// Asked for only once nobody is in work, because marks go last.
-    fn marked(&self, is_idle: bool) -> Vec<NodeTarget> {
-        if !is_idle {
-            return Vec::new();
-        }
-        let nodes = &self.context.stores.nodes;
-        let marked = nodes.first_by_index(NODES_BY_MARK, &self.uid, MARKS_AT_ONCE);
-        marked.iter().map(|node| self.target(node)).collect()
-    }
-
-    fn target(&self, node: &NodeView) -> NodeTarget {
-        NodeTarget {
-            name: node.name.clone(),
-            uid: node.uid.clone(),
-            resource_version: node.resource_version.clone(),
-            operation: self.uid.clone(),
-        }
-    }
 }
 
 /// The task that failed last, in words.
@@ -442,38 +312,8 @@ fn window(run: &NodePatchRun, taken: usize) -> usize {
         .saturating_add(WINDOW_SPARE)
 }
 
-/// Partition and place of the node with that number in the whole plan.
-fn place_of(plan: &RunPlan, number: usize) -> Option<(&Partition, usize)> {
-    let mut place = number;
-    for wave in &plan.partitions {
-        if place < wave.nodes.len() {
-            return Some((wave, place));
-        }
-        place -= wave.nodes.len();
-    }
-    None
-}
-
-fn is_final(task: &NodePatchTask) -> bool {
-    let status = task.status.as_ref();
-    status.is_some_and(|status| status.step_name().is_final())
-}
-
-/// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
-/// its last end. A status tells times in whole seconds.
-fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
-    let step = task.status.as_ref().and_then(|it| it.step.as_ref());
-    step.is_some_and(|step| {
-        step.name.is_final() && granted_at.as_second() <= step.since.0.as_second()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use shipshape_api::TaskStep;
-    use shipshape_api::node_patch_task::StepRecord;
-
     use super::*;
 
     #[test]
@@ -483,23 +323,5 @@ mod tests {
         run.spec.batch_size_non_important = Some(i32::MAX);
         assert!(window(&run, 0) > WINDOW_SPARE);
         assert_eq!(window(&run, usize::MAX), WINDOW_SPARE, "all is taken");
-    }
-
-    #[test]
-    fn a_slot_is_free_once_its_task_has_ended_and_not_when_it_is_tried_again() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let mut task = NodePatchTask::default();
-        let step = |name| StepRecord {
-            name,
-            since: Time(at(100)),
-            deadline: None,
-        };
-        assert!(!has_ended_since(&task, at(50)), "it has not begun");
-        let status = task.status.get_or_insert_default();
-        status.step = Some(step(TaskStep::Join));
-        assert!(!has_ended_since(&task, at(50)), "it is at work");
-        task.status.get_or_insert_default().step = Some(step(TaskStep::Failed));
-        assert!(has_ended_since(&task, at(50)));
-        assert!(!has_ended_since(&task, at(150)), "the slot is a new one");
     }
 }

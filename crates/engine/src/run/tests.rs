@@ -6,11 +6,13 @@ mod slots;
 mod state;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use shipshape_api::node_patch_run::NodePatchRunSpec;
+use shipshape_api::node_patch_run::{Canary, NodePatchRunSpec, Wave};
 use shipshape_api::{NodePatchRun, ProviderRef};
 
 use super::*;
-use crate::ledger::Role;
+use crate::admit::{self, Waiting};
+use crate::ledger::{Ledger, Role, Slot};
+use crate::view::NodeView;
 use shipshape_api::names;
 
 fn now() -> Timestamp {
@@ -191,6 +193,27 @@ fn an_unknown_provider_is_refused_with_the_known_ones_named() {
     assert_eq!(decision.effects, []);
     snapshot.run.status = Some(decision.status);
     assert_eq!(look(&snapshot).notices, [], "said once");
+}
+
+/// Said True at the start of each look and False at its end, it was news and a write every time.
+#[test]
+fn a_refused_selector_is_told_once_and_taken_back_once_it_is_mended() {
+    let mut snapshot = snapshot();
+    snapshot.run.spec.node_selector = serde_json::from_value(serde_json::json!({
+        "matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}],
+    }))
+    .unwrap();
+    let refused = look(&snapshot);
+    let reasons: Vec<&str> = refused.notices.iter().map(|one| one.reason).collect();
+    assert!(reasons.contains(&"InvalidSelector"), "{reasons:?}");
+    snapshot.run.status = Some(refused.status.clone());
+    let later = now() + jiff::SignedDuration::from_hours(1);
+    let again = decide(&snapshot, &Settings::default(), later);
+    assert_eq!((again.status, again.notices), (refused.status, vec![]));
+    snapshot.run.spec.node_selector = None;
+    let mended = decide(&snapshot, &Settings::default(), later);
+    assert!(condition::is_true(&mended.status.conditions, ACCEPTED));
+    assert!(mended.status.plan.is_some());
 }
 
 #[test]

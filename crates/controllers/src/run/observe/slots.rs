@@ -1,0 +1,135 @@
+//! What is taken: slots that nobody works under any more, nodes that are down, and the pace of the hour.
+//!
+//! Owns when a slot counts as abandoned. Must not conclude that from the store alone: a task that is
+//! missing there is asked for live.
+
+use jiff::{SignedDuration, Timestamp};
+use shipshape_api::NodePatchTask;
+use shipshape_cluster::Key;
+use shipshape_engine::admit::Down;
+use shipshape_engine::ledger::Ledger;
+use shipshape_engine::plan;
+use shipshape_engine::view::{NodeView, Observed};
+
+use super::Look;
+use crate::context::{NODES_DOWN, TASKS_BY_REPLACEMENT, TASKS_BY_RUN};
+use crate::error::PassError;
+
+impl Look<'_> {
+    /// Counted only when the run has such a limit, because it looks at every task.
+    pub(super) fn begun_within_hour(&self) -> usize {
+        if self.run.spec.max_per_hour().is_none() {
+            return 0;
+        }
+        let an_hour_ago = self.context.clock.now() - SignedDuration::from_hours(1);
+        let tasks = self.context.stores.tasks.by_index(TASKS_BY_RUN, &self.uid);
+        tasks
+            .iter()
+            .filter_map(|task| task.metadata.creation_timestamp.as_ref())
+            .filter(|begun| begun.0 > an_hour_ago)
+            .count()
+    }
+
+    /// Nodes of the run that are down and that no task works on.
+    pub(super) fn down(&self, ledger: &Observed<Ledger>) -> Vec<Down> {
+        let Some(ledger) = ledger.present() else {
+            return Vec::new();
+        };
+        let stores = &self.context.stores;
+        stores
+            .nodes
+            .by_index(NODES_DOWN, "")
+            .iter()
+            .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
+            .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
+            .map(|node| Down {
+                node: node.name.clone(),
+                zone: node.zone.clone(),
+                role: node.role(),
+            })
+            .collect()
+    }
+
+    /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
+    /// not in the store, past the moment between grant and creation, and not there when asked live.
+    pub(super) async fn abandoned(
+        &self,
+        ledger: &Observed<Ledger>,
+    ) -> Result<Vec<(String, String)>, PassError> {
+        let now = self.context.clock.now();
+        let mut abandoned = Vec::new();
+        for (node_uid, slot) in ledger.present().into_iter().flat_map(|it| &it.slots) {
+            let Some((namespace, name)) = slot.task.split_once('/') else {
+                continue;
+            };
+            let key = Key::new(namespace, name);
+            let tasks = &self.context.stores.tasks;
+            let is_fresh = now.duration_since(slot.granted_at) < self.context.settings.resync;
+            let is_free = match tasks.get(&key) {
+                Some(task) if has_ended_since(&task, slot.granted_at) => true,
+                // Times are those of two processes, whose clocks may differ. A task that is tried again
+                // says so before it asks for its slot, so a look after the ledger's tells.
+                Some(task) if is_final(&task) => tasks
+                    .refetch(&key)
+                    .await?
+                    .is_none_or(|task| is_final(&task)),
+                Some(_) => false,
+                None if is_fresh => false,
+                None => tasks.refetch(&key).await?.is_none(),
+            };
+            if is_free {
+                abandoned.push((node_uid.clone(), slot.task.clone()));
+            }
+        }
+        Ok(abandoned)
+    }
+
+    /// Whether a node is the replacement of a task that is under way.
+    fn is_joining(&self, node: &NodeView) -> bool {
+        let tasks = &self.context.stores.tasks;
+        node.provider_id
+            .as_ref()
+            .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
+    }
+}
+
+fn is_final(task: &NodePatchTask) -> bool {
+    let status = task.status.as_ref();
+    status.is_some_and(|status| status.step_name().is_final())
+}
+
+/// Whether a task has ended after the slot was granted: one that is tried again has a newer slot than
+/// its last end. A status tells times in whole seconds.
+fn has_ended_since(task: &NodePatchTask, granted_at: Timestamp) -> bool {
+    let step = task.status.as_ref().and_then(|it| it.step.as_ref());
+    step.is_some_and(|step| {
+        step.name.is_final() && granted_at.as_second() <= step.since.0.as_second()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use shipshape_api::TaskStep;
+    use shipshape_api::node_patch_task::StepRecord;
+
+    use super::*;
+
+    #[test]
+    fn a_slot_is_free_once_its_task_has_ended_and_not_when_it_is_tried_again() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut task = NodePatchTask::default();
+        let step = |name| StepRecord {
+            name,
+            since: Time(at(100)),
+            deadline: None,
+        };
+        assert!(!has_ended_since(&task, at(50)), "it has not begun");
+        let status = task.status.get_or_insert_default();
+        status.step = Some(step(TaskStep::Join));
+        assert!(!has_ended_since(&task, at(50)), "it is at work");
+        task.status.get_or_insert_default().step = Some(step(TaskStep::Failed));
+        assert!(has_ended_since(&task, at(50)));
+        assert!(!has_ended_since(&task, at(150)), "the slot is a new one");
+    }
+}

@@ -1,0 +1,106 @@
+//! Waves: when the next partition may follow, and the pauses in between.
+//!
+//! Owns soaks, the last round of what was set aside, and how a pause is told and taken back. Must not
+//! grant anything.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::node_patch_run::{Canary, Wave};
+
+use super::{Draft, Ending, brake, number, some_of};
+use crate::decision::Notice;
+use crate::{plan, span};
+
+impl Draft<'_> {
+    pub(super) fn next_partition(&mut self) {
+        let current = self.decision.status.current_iteration.unwrap_or(0);
+        let next = current + 1;
+        let plan = self.decision.status.plan.as_ref();
+        let wave = plan.and_then(|plan| plan::wave_at(plan, current));
+        let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
+        if next < partitions {
+            if self.may_others_follow(wave) {
+                self.decision.status.waiting_for = None;
+                self.decision.status.current_iteration = Some(next);
+                self.decision.wake = Some(self.now);
+            }
+            return;
+        }
+        // While parked nodes are tried again nobody looks; when none is left there is one more look.
+        let is_last_round = self.decision.status.last_round == Some(true);
+        if (!is_last_round || self.snapshot.open.is_empty()) && !self.is_plan_whole() {
+            return;
+        }
+        let parked: Vec<String> = self
+            .snapshot
+            .open
+            .iter()
+            .map(|task| task.spec.node_name.clone())
+            .collect();
+        self.decision.status.current_iteration = Some(partitions);
+        match some_of(&parked) {
+            Some(text) => {
+                self.decision.status.last_round = Some(true);
+                self.wait(format!("parked nodes: {text}"));
+            }
+            None => self.wind_down(Ending::Completed),
+        }
+    }
+
+    /// Whether the nodes of a wave that is over have shown that the others may follow.
+    fn may_others_follow(&mut self, wave: Option<Wave>) -> bool {
+        let Some(wave) = wave else { return true };
+        if let Some(why) = brake::after(wave, self.snapshot) {
+            self.pause(why);
+            return false;
+        }
+        match (wave, &self.snapshot.run.spec.canary) {
+            (Wave::Canaries, Some(canary)) => self.is_soak_over(canary),
+            (Wave::Canaries, None) | (Wave::ControlPlanes, _) => true,
+        }
+    }
+
+    fn is_soak_over(&mut self, canary: &Canary) -> bool {
+        let soak = match span::parse(canary.soak.as_deref()) {
+            Ok(soak) => {
+                self.accept();
+                soak
+            }
+            Err(error) => {
+                self.refuse("InvalidSoak", format!("spec.canary.soak: {error}"));
+                return false;
+            }
+        };
+        let until = match &self.decision.status.soak_until {
+            Some(until) => until.0,
+            None => self.now.checked_add(soak).unwrap_or(self.now),
+        };
+        self.decision.status.soak_until = Some(Time(until));
+        if self.now < until {
+            self.wait(format!("the canary nodes to be watched until {until:.0}"));
+            self.decision.wake = Some(until);
+            return false;
+        }
+        true
+    }
+
+    pub(super) fn pause(&mut self, why: brake::Pause) {
+        let before = self.snapshot.run.status.as_ref();
+        let before = before.and_then(|status| status.pause_reason.as_ref());
+        if before != Some(&why.reason) {
+            self.decision.notices.push(Notice {
+                warning: why.is_failure,
+                reason: "Paused",
+                message: why.reason.clone(),
+            });
+        }
+        self.decision.status.paused = Some(true);
+        self.decision.status.pause_reason = Some(why.reason);
+        self.wait(why.way_out);
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.decision.status.paused = None;
+        self.decision.status.pause_reason = None;
+        self.decision.status.waiting_for = None;
+    }
+}
