@@ -19,6 +19,10 @@ use crate::etcd::EtcdAccess;
 use crate::vitals::Vitals;
 use crate::{pending, relics, run, sweep, task, watches};
 
+/// Tasks, and machines, that are looked at at once: a pass mostly waits for answers, and a slow one must
+/// not hold up the nodes behind it.
+const PASSES_AT_ONCE: usize = 32;
+
 /// Clouds by the type that a manifest names.
 pub type Providers = BTreeMap<String, Arc<dyn ProviderSource>>;
 
@@ -114,10 +118,12 @@ impl Operator {
             },
             |key| run::reconcile(&context, key),
         );
-        let tasks = queue::run(&queues.tasks, Pace::default(), |key| {
-            task::reconcile(&context, key)
-        });
-        let machines = queue::run(&queues.pending, Pace::default(), |key| {
+        let many = Pace {
+            concurrency: PASSES_AT_ONCE,
+            ..Pace::default()
+        };
+        let tasks = queue::run(&queues.tasks, many, |key| task::reconcile(&context, key));
+        let machines = queue::run(&queues.pending, many, |key| {
             pending::reconcile(&context, key)
         });
         let stop = async {

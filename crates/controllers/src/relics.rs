@@ -178,9 +178,11 @@ async fn task_of_uid(context: &Context, uid: &str) -> Observed<NodePatchTask> {
 }
 
 fn keep_if<T>(found: Observed<T>, is_it: impl FnOnce(&T) -> bool) -> Observed<T> {
-    match found {
-        Observed::Present(one) if !is_it(&one) => Observed::Absent,
-        other => other,
+    match &found {
+        Observed::Present(one) if !is_it(one) => Observed::Absent,
+        Observed::Present(_) | Observed::Absent | Observed::NotAsked | Observed::Unknown(_) => {
+            found
+        }
     }
 }
 

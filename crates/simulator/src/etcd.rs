@@ -91,8 +91,7 @@ impl Member {
 impl State {
     /// Whether etcd lets this member go, as its strict check of reconfigurations does: one that is down or
     /// only learns may go, any other only if enough of the rest are up.
-    fn survives_without(&self, place: usize) -> bool {
-        let member = &self.members[place];
+    fn survives_without(&self, member: &Member) -> bool {
         let voters = || self.members.iter().filter(|one| !one.is_learner);
         let left = voters().count().saturating_sub(1);
         let up = voters().filter(|one| one.is_healthy()).count();
@@ -287,14 +286,11 @@ impl Etcd for EtcdHandle {
 
     async fn remove_member(&self, endpoints: &[String], id: &MemberId) -> Result<()> {
         self.agreed(endpoints, "removeMember", |state, now| {
-            let place = state
-                .members
-                .iter()
-                .position(|one| format!("{:x}", one.id) == id.0);
-            let Some(place) = place else {
+            let is_it = |one: &Member| format!("{:x}", one.id) == id.0;
+            let Some(member) = state.members.iter().find(|one| is_it(one)) else {
                 return Ok(());
             };
-            if !state.survives_without(place) {
+            if !state.survives_without(member) {
                 return Err(Error::Refused {
                     endpoint: endpoints.first().cloned().unwrap_or_default(),
                     what: "removeMember",
@@ -302,7 +298,8 @@ impl Etcd for EtcdHandle {
                     message: "etcdserver: unhealthy cluster".to_owned(),
                 });
             }
-            let name = state.members.remove(place).name;
+            let name = member.name.clone();
+            state.members.retain(|one| !is_it(one));
             state.log(now, &self.caller, MemberChange::Removed, &name);
             Ok(())
         })?

@@ -75,29 +75,34 @@ async fn thirty_crashes_on_a_real_control_plane_and_moto_break_nothing() {
         plane,
     };
 
+    // Some effects come only once: the first roll makes the ledger and finds out what the cloud can do.
+    let first = scene.gate.set(Plan::default());
+    scene.roll("first", &first).await;
     let clean = scene.gate.set(Plan::default());
     scene.roll("clean", &clean).await;
-    let sample = sample(&clean.effects());
-    assert_eq!(sample.len(), SAMPLE);
-    let mut missed = Vec::new();
-    for (number, point) in sample.iter().enumerate() {
+    let mut met = 0;
+    for (number, point) in in_spread_order(&clean.effects()).iter().enumerate() {
+        if met == SAMPLE {
+            break;
+        }
         let faults = scene.gate.set(plan(point));
         let seconds = scene.roll(&format!("crash-{number}"), &faults).await;
-        let met = !faults.strikes().is_empty();
-        println!("{point}: {seconds} s{}", if met { "" } else { ", not met" });
-        if !met {
-            missed.push(point.to_string());
-        }
+        // How often some effects come depends on how fast the machine is: then another takes its place.
+        let is_met = !faults.strikes().is_empty();
+        met += usize::from(is_met);
+        println!(
+            "{point}: {seconds} s{}",
+            if is_met { "" } else { ", not met" }
+        );
     }
     assert!(!registering.is_finished(), "machines were not registered");
     registering.abort();
     check_audit(&scene.plane);
-    // How often some effects come depends on how fast the machine is.
-    assert!(missed.len() <= SAMPLE / 10, "no such effects: {missed:?}");
+    assert_eq!(met, SAMPLE, "faults that took place");
 }
 
-/// Points spread evenly over all effects and moments.
-fn sample(effects: &[String]) -> Vec<Point> {
+/// All points, in such an order that the first ones are spread evenly over effects and moments.
+fn in_spread_order(effects: &[String]) -> Vec<Point> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for effect in effects {
         *counts.entry(effect).or_default() += 1;
@@ -121,8 +126,12 @@ fn sample(effects: &[String]) -> Vec<Point> {
     // embedded cloud knows them, and its crash plans have these points.
     points.retain(|point| point.effect != LAUNCH || point.moment != Moment::Lost);
     println!("{} points", points.len());
-    let places = (0..SAMPLE).map(|place| place * points.len() / SAMPLE);
-    places
+    let places: Vec<usize> = (0..SAMPLE)
+        .map(|place| place * points.len() / SAMPLE)
+        .collect();
+    let rest = (0..points.len()).filter(|place| !places.contains(place));
+    let order = places.iter().copied().chain(rest);
+    order
         .filter_map(|place| points.get(place).cloned())
         .collect()
 }

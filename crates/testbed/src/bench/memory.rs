@@ -31,7 +31,7 @@ const MEMORY: u64 = 256_000_000;
 /// How long the controller may take to read everything.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Kinds that the controller follows; each list ends when its watch begins.
-const WATCHED: usize = 8;
+const WATCHED: usize = 9;
 
 /// How large, and how long to look.
 #[derive(clap::Args, Debug)]

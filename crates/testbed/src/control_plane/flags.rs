@@ -50,6 +50,8 @@ impl Layout {
             format!("--audit-log-path={}", self.file("audit.log")),
             // Written before the answer goes out, so that a test finds what it has just done.
             "--audit-log-mode=blocking".into(),
+            // In megabytes: a log that begins anew in the middle of a story has lost its first half.
+            "--audit-log-maxsize=16384".into(),
             "--profiling=false".into(),
         ];
         if !self.controllers {

@@ -69,7 +69,7 @@ impl Look<'_> {
                     let why = format!("etcd has member {}, whose node is not known", member.name);
                     return Observed::Unknown(why);
                 }
-                unclear => return unclear,
+                unclear @ (Observed::Unknown(_) | Observed::NotAsked) => return unclear,
             }
         }
         Observed::Absent

@@ -147,8 +147,10 @@ fn node_line(node: &NodeView, facts: &Facts<'_>) -> NodeLine {
 
 #[cfg(test)]
 mod tests {
-    use shipshape_api::NodePatchTaskSpec;
     use shipshape_api::node_patch_run::{NodePatchRunSpec, NodePatchRunStatus};
+    use shipshape_api::{NodePatchTaskSpec, NodePatchTaskStatus};
+    use shipshape_engine::decision::PodTarget;
+    use shipshape_engine::drain::{Block, BlockedPod, DrainMove};
 
     use super::*;
 
@@ -195,6 +197,37 @@ mod tests {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
         assert!(!text.contains('\x1b'), "nobody asked for colours\n{text}");
+    }
+
+    #[test]
+    fn a_budget_that_blocks_a_drain_is_named_with_its_pod() {
+        let blocked = DrainMove {
+            blocked: vec![BlockedPod {
+                pod: PodTarget {
+                    namespace: "shop".to_owned(),
+                    name: "web-1".to_owned(),
+                    uid: "u".to_owned(),
+                },
+                block: Block::Hopeless {
+                    budget: "web-budget".to_owned(),
+                    demand: "maxUnavailable 0".to_owned(),
+                },
+            }],
+            remaining: 1,
+            ..DrainMove::default()
+        };
+        let mut draining = NodePatchTask::clone(&task("n1"));
+        draining.status = Some(NodePatchTaskStatus {
+            waiting_for: blocked.reason(),
+            ..NodePatchTaskStatus::default()
+        });
+        let picture = drawn(&[node("n1"), node("n2")], &[Arc::new(draining)]);
+        for rows in [None, Some(5)] {
+            let text = picture.fit(rows).join("\n");
+            for expected in ["shop/web-1", "web-budget", "maxUnavailable 0"] {
+                assert!(text.contains(expected), "{expected} is missing in\n{text}");
+            }
+        }
     }
 
     #[test]
