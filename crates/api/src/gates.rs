@@ -43,6 +43,30 @@ pub enum ReplacementMode {
     SurgeElseTerminateFirst,
 }
 
+/// What the taint on nodes that are still to be replaced asks of the scheduler.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum OutdatedTaintEffect {
+    /// To prefer other nodes. In a cluster of more than a hundred nodes the scheduler looks at a part of
+    /// them only, and a moved pod may land on a node that goes later, and move again.
+    #[default]
+    PreferNoSchedule,
+    /// Not to use them: each pod moves once. Pods that do not fit on the new nodes wait until the next one
+    /// is there, and so do those that a workload adds.
+    NoSchedule,
+}
+
+impl OutdatedTaintEffect {
+    /// The effect as Kubernetes writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoSchedule => "NoSchedule",
+        }
+    }
+}
+
 /// Which labels of the old node the new one gets. Existing labels are never overwritten.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

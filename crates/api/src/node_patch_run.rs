@@ -18,7 +18,7 @@ pub use status::{
 };
 
 use crate::drain::DrainOptions;
-use crate::gates::{LabelTransfer, ReplacementMode, Stability};
+use crate::gates::{LabelTransfer, OutdatedTaintEffect, ReplacementMode, Stability};
 use crate::provider::ProviderRef;
 use crate::schema;
 use crate::selectors::PodSelector;
@@ -118,6 +118,9 @@ pub struct NodePatchRunSpec {
     /// Whether the new machine comes before the old one goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<ReplacementMode>,
+    /// What the taint on all nodes of the plan asks of the scheduler until they are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outdated_taint_effect: Option<OutdatedTaintEffect>,
     /// Pods that make the node they run on important.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic(schema::ENTRIES))]

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::{NodePatchTask, PendingNode};
 
 use crate::etcd::MemberId;
@@ -315,8 +316,8 @@ pub struct NodeTarget {
 /// What a run puts on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The soft taint of an outdated node.
-    pub outdated: bool,
+    /// The taint of an outdated node, and what it asks of the scheduler.
+    pub outdated: Option<OutdatedTaintEffect>,
     /// The annotation that forbids a cluster autoscaler to remove it.
     pub held: bool,
 }
@@ -324,7 +325,7 @@ pub struct Marks {
 impl Marks {
     /// Nothing.
     pub const NONE: Self = Self {
-        outdated: false,
+        outdated: None,
         held: false,
     };
 }

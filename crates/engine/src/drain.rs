@@ -16,7 +16,7 @@ use shipshape_api::node_patch_task::DetachRecord;
 use shipshape_api::{DrainOptions, PodRule};
 
 pub use block::Block;
-pub use record::{of_task, record};
+pub use record::{is_told, of_task, record};
 
 use crate::decision::PodTarget;
 use crate::selector;

@@ -58,7 +58,7 @@ pub fn decide(
 /// What every node of the plan of such a run carries.
 pub fn marks_wanted(spec: &NodePatchRunSpec) -> Marks {
     Marks {
-        outdated: true,
+        outdated: Some(spec.outdated_taint_effect.unwrap_or_default()),
         held: spec.forbids_scale_down(),
     }
 }

@@ -68,6 +68,9 @@ pub struct DrainSettings {
     pub detach_wait: SignedDuration,
     /// For a pod to go after its grace is over, before it is called stuck.
     pub stuck_after: SignedDuration,
+    /// For how long the last word about blocked pods will do when some of them have left meanwhile and
+    /// nothing else is blocked.
+    pub quiet: SignedDuration,
 }
 
 impl Default for DrainSettings {
@@ -75,6 +78,7 @@ impl Default for DrainSettings {
         Self {
             detach_wait: SignedDuration::from_mins(6),
             stuck_after: SignedDuration::from_mins(1),
+            quiet: SignedDuration::from_secs(15),
         }
     }
 }

@@ -146,7 +146,7 @@ impl NodeView {
 
     /// Whether something is missing of what the nodes of a plan carry.
     pub fn lacks(&self, wanted: Marks) -> bool {
-        (wanted.outdated && self.marks.is_empty())
+        (wanted.outdated.is_some() && self.marks.is_empty())
             || (wanted.held && self.scale_down == ScaleDown::Unsaid)
     }
 

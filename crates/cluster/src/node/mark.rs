@@ -1,4 +1,4 @@
-//! What a run puts on nodes while it lasts: the soft taint of an outdated node, the word to the cluster
+//! What a run puts on nodes while it lasts: the taint of an outdated node, the word to the cluster
 //! autoscaler, and the run's name, so that whoever finds them can ask for it.
 //!
 //! Owns the edit of those three, and touches nothing that others have put there: another run's mark is
@@ -6,13 +6,12 @@
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::names::{
     ANNOTATION_SCALE_DOWN_DISABLED, ANNOTATION_SCALE_DOWN_HELD_BY, TAINT_OUTDATED, run_annotation,
 };
 use shipshape_engine::decision::Marks;
 
-/// The effect of the mark: the scheduler prefers other nodes and may still use this one.
-const MARK_EFFECT: &str = "PreferNoSchedule";
 /// What the annotation of the autoscaler says.
 const FORBIDDEN: &str = "true";
 
@@ -31,23 +30,23 @@ pub fn with_marks(live: &Node, run_uid: &str, run: &str, marks: Marks) -> Node {
 }
 
 /// Sets or takes off the run's taint; says whether it is there.
-fn taint(node: &mut Node, run_uid: &str, wanted: bool) -> bool {
+fn taint(node: &mut Node, run_uid: &str, wanted: Option<OutdatedTaintEffect>) -> bool {
     let taints = node
         .spec
         .get_or_insert_default()
         .taints
         .get_or_insert_default();
-    let is_mark = |taint: &Taint| taint.key == TAINT_OUTDATED && taint.effect == MARK_EFFECT;
+    let is_mark = |taint: &Taint| taint.key == TAINT_OUTDATED;
     let is_own = |taint: &Taint| is_mark(taint) && taint.value.as_deref() == Some(run_uid);
-    if !wanted {
-        taints.retain(|taint| !is_own(taint));
-    } else if !taints.iter().any(is_mark) {
-        taints.push(Taint {
+    match wanted {
+        None => taints.retain(|taint| !is_own(taint)),
+        Some(effect) if !taints.iter().any(is_mark) => taints.push(Taint {
             key: TAINT_OUTDATED.to_owned(),
             value: Some(run_uid.to_owned()),
-            effect: MARK_EFFECT.to_owned(),
+            effect: effect.as_str().to_owned(),
             time_added: None,
-        });
+        }),
+        Some(_) => {}
     }
     taints.iter().any(is_own)
 }
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     const BOTH: Marks = Marks {
-        outdated: true,
+        outdated: Some(OutdatedTaintEffect::PreferNoSchedule),
         held: true,
     };
 
@@ -116,6 +115,24 @@ mod tests {
         );
         let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
         assert_eq!(plain(after), plain(before));
+    }
+
+    #[test]
+    fn a_run_says_how_much_the_mark_asks_of_the_scheduler() {
+        for effect in [
+            OutdatedTaintEffect::PreferNoSchedule,
+            OutdatedTaintEffect::NoSchedule,
+        ] {
+            let marks = Marks {
+                outdated: Some(effect),
+                held: false,
+            };
+            let marked = with_marks(&Node::default(), "uid", "ns/run", marks);
+            let taints = marked.spec.clone().unwrap().taints.unwrap();
+            assert_eq!(taints[0].effect, effect.as_str());
+            let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
+            assert_eq!(plain(after), plain(Node::default()));
+        }
     }
 
     #[test]

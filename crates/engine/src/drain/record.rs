@@ -63,6 +63,18 @@ pub fn record(record: &mut Option<DrainRecord>, next: &DrainMove) {
     }
 }
 
+/// Whether a record tells already of all that is blocked, and of more that has left by now: not worth a
+/// write for some time. Under a tight budget pods leave one after the other, each soon after the last.
+pub fn is_told(record: Option<&DrainRecord>, next: &DrainMove) -> bool {
+    let Some(record) = record else {
+        return false;
+    };
+    let blocked = blocked(next);
+    !blocked.is_empty()
+        && blocked.iter().all(|one| record.blocked.contains(one))
+        && !has_more(&record.detaching, next)
+}
+
 /// Whether a volume is waited for that was not before. One that is detached is left out at the next
 /// change: the write can wait.
 fn has_more(known: &[DetachRecord], next: &DrainMove) -> bool {

@@ -28,7 +28,7 @@ use crate::view::{NodeView, PodView};
 
 /// What a replacement carries until its run ends.
 const REPLACEMENT_MARKS: Marks = Marks {
-    outdated: false,
+    outdated: None,
     held: true,
 };
 

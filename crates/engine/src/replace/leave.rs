@@ -3,6 +3,7 @@
 //! Each function says when its step is entered, when it is left and what it may ask for. Every one
 //! that disrupts looks at live facts first and waits when they disagree.
 
+use jiff::Timestamp;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED};
 use shipshape_api::node_patch_task::TaskStep;
 use shipshape_api::{OnDeadline, PendingNodeGoal};
@@ -59,7 +60,10 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
         return;
     };
     tell_of_block(draft, &next);
-    drain::record(&mut draft.status.drain, &next);
+    let quiet_until = quiet_until(draft, &next);
+    if quiet_until.is_none() {
+        drain::record(&mut draft.status.drain, &next);
+    }
     if next.is_done() {
         if !is_replacement_ready(draft) {
             return;
@@ -71,12 +75,26 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
     }
-    let again = next.look_at.map(|at| at.duration_since(draft.now));
+    let look_at = next.look_at.into_iter().chain(quiet_until).min();
+    let again = look_at.map(|at| at.duration_since(draft.now));
     let again = again.map(|again| again.min(draft.settings.resync));
+    let told = draft.status.waiting_for.clone();
     match next.reason() {
-        Some(reason) => draft.wait(reason, again),
+        Some(reason) => draft.wait(
+            told.filter(|_| quiet_until.is_some()).unwrap_or(reason),
+            again,
+        ),
         None => draft.wait_as_usual(again),
     }
+}
+
+/// Until when the last word about this drain will do: it names all that is blocked now, and was said not
+/// long ago.
+fn quiet_until(draft: &Draft<'_>, next: &DrainMove) -> Option<Timestamp> {
+    let told_at = draft.status.updated_at.as_ref()?.0;
+    let until = told_at.checked_add(draft.settings.drain.quiet).ok()?;
+    let is_told = drain::is_told(draft.status.drain.as_ref(), next);
+    (is_told && draft.now < until).then_some(until)
 }
 
 /// What only a person can help with is told once, when it is first seen.

@@ -3,6 +3,7 @@
 mod lease;
 mod machines;
 mod members;
+mod quiet;
 mod regressions;
 mod ways_out;
 

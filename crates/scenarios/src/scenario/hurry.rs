@@ -101,6 +101,7 @@ fn settings(settings: &Settings, by: i32) -> Settings {
         drain: DrainSettings {
             detach_wait: hurry_deadline(settings.drain.detach_wait, usual.drain.detach_wait, by),
             stuck_after: settings.drain.stuck_after / by,
+            quiet: settings.drain.quiet / by,
         },
         sweep: SweepSettings {
             every: settings.sweep.every / by,

@@ -19,6 +19,7 @@ use kube::api::PostParams;
 use serde_json::json;
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::COMPLETED;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_cluster::Clock;
 use shipshape_engine::condition;
 use shipshape_scenarios::stage::OPERATOR;
@@ -48,6 +49,9 @@ pub struct Settings {
     /// Seconds from the request for a machine to its Node; one roll each.
     #[arg(long, value_delimiter = ',', default_values_t = [0])]
     pub boot: Vec<u64>,
+    /// Outdated nodes are closed to the scheduler from the start (`outdatedTaintEffect: NoSchedule`).
+    #[arg(long)]
+    pub close_outdated: bool,
     /// No further roll, of the smallest cluster, with pods that take 5 to 6 s to be ready.
     #[arg(long)]
     pub no_slow: bool,
@@ -61,6 +65,7 @@ impl Settings {
                 nodes,
                 boot: Duration::from_secs(*seconds),
                 readiness: Readiness::AtOnce,
+                closes_outdated: self.close_outdated,
             }));
         }
         let smallest = self.nodes.iter().min().filter(|_| !self.no_slow);
@@ -68,6 +73,7 @@ impl Settings {
             nodes: *nodes,
             boot: Duration::ZERO,
             readiness: SLOW,
+            closes_outdated: self.close_outdated,
         }));
         cases
     }
@@ -152,6 +158,11 @@ async fn wait_for_work(scene: &Scene, controller: &Controller) -> Result<()> {
 }
 
 async fn begin(scene: &Scene, case: &Case) -> Result<()> {
+    let effect = if case.closes_outdated {
+        OutdatedTaintEffect::NoSchedule
+    } else {
+        OutdatedTaintEffect::default()
+    };
     let run: NodePatchRun = serde_json::from_value(json!({
         "apiVersion": "shipshape.dev/v1alpha1",
         "kind": "NodePatchRun",
@@ -160,6 +171,7 @@ async fn begin(scene: &Scene, case: &Case) -> Result<()> {
             "provider": { "type": "embedded" },
             "batchSizeNonImportant": case.allowed(),
             "partitionIterations": 1,
+            "outdatedTaintEffect": effect,
         },
     }))?;
     runs(scene).create(&PostParams::default(), &run).await?;

@@ -220,7 +220,7 @@ fn a_replacement_is_held_before_it_counts_where_the_run_forbids_scale_down() {
     };
     assert_eq!(node.name, "new");
     assert_eq!(node.operation, world.task.spec.run_uid, "the run holds it");
-    assert!(marks.held && !marks.outdated, "{marks:?}");
+    assert!(marks.held && marks.outdated.is_none(), "{marks:?}");
     assert_eq!(step(&decision), TaskStep::Join);
     for scale_down in [ScaleDown::HeldBy("run".to_owned()), ScaleDown::Foreign] {
         world.new_node = Observed::Present(NodeView {

@@ -88,7 +88,7 @@ fn scale_down_is_forbidden_by_the_marks_and_allowed_again_at_every_ending() {
     let [Effect::MarkNode { run, marks, .. }] = marking.effects.as_slice() else {
         panic!("{:?}", marking.effects);
     };
-    assert!(marks.outdated && marks.held, "one write for both");
+    assert!(marks.outdated.is_some() && marks.held, "one write for both");
     assert_eq!(run, "ns/run");
     snapshot.unmarked.clear();
     snapshot.run.status = Some(look(&snapshot).status);

@@ -104,7 +104,9 @@ fn openings(entries: &[AuditEntry], actor: Actor, closures: &Closures) -> Vec<f6
         let Some((budget, allowed)) = written_room(entry) else {
             continue;
         };
-        let at = entry.stage_timestamp;
+        // Its watch tells of it before its own line is written, so the start is the last moment in which
+        // nobody can have known.
+        let at = entry.request_received_timestamp;
         while let Some(one) = next_move.next_if(|one| one.at < at) {
             *room.entry(one.budget).or_default() -= 1;
         }

@@ -40,6 +40,8 @@ pub(super) struct Case {
     pub(super) boot: Duration,
     /// How soon pods are ready.
     pub(super) readiness: Readiness,
+    /// Whether outdated nodes are closed to the scheduler from the start.
+    pub(super) closes_outdated: bool,
 }
 
 impl Case {
