@@ -33,6 +33,16 @@ pub struct Figure {
     pub shortfalls: Vec<String>,
 }
 
+/// Runs one of them in a process of its own, where it needs surroundings of its own. Whether that passed;
+/// none when it can run here.
+pub fn run_apart(bench: &Bench) -> Result<Option<bool>> {
+    let Bench::Replace(settings) = bench else {
+        return Ok(None);
+    };
+    let status = replace::apart::run(settings)?;
+    Ok(status.map(|status| status.success()))
+}
+
 /// Runs one of them.
 pub async fn run(bench: &Bench) -> Result<Figure> {
     match bench {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 pub mod build;
+pub mod karpenter;
 
 /// Release of kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
 pub const KUBERNETES: &str = "1.35.8";
@@ -54,15 +55,8 @@ impl Binaries {
                 source: Source::Environment,
             });
         }
-        let cache = match non_empty("XDG_CACHE_HOME") {
-            Some(folder) => folder,
-            None => non_empty("HOME")
-                .context("neither SHIPSHAPE_TESTBED_BIN, XDG_CACHE_HOME nor HOME is set")?
-                .join(".cache"),
-        };
-        let folder = cache.join("shipshape").join("testbed").join(cache_key());
         Ok(Self {
-            folder,
+            folder: cache()?.join(cache_key()),
             source: Source::Cache,
         })
     }
@@ -96,6 +90,17 @@ impl Binaries {
 /// The cache folder's last part: another version is another folder.
 pub fn cache_key() -> String {
     format!("kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_helm-{HELM}")
+}
+
+/// What is built once per version lies here, outside the target directory.
+fn cache() -> Result<PathBuf> {
+    let cache = match non_empty("XDG_CACHE_HOME") {
+        Some(folder) => folder,
+        None => non_empty("HOME")
+            .context("neither SHIPSHAPE_TESTBED_BIN, XDG_CACHE_HOME nor HOME is set")?
+            .join(".cache"),
+    };
+    Ok(cache.join("shipshape").join("testbed"))
 }
 
 fn non_empty(variable: &str) -> Option<PathBuf> {

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::repertoire;
 use shipshape_scenarios::swarm::{Seeds, Swarm};
-use shipshape_testbed::binaries::build::Outcome;
+use shipshape_testbed::binaries::karpenter::Karpenter;
 use shipshape_testbed::binaries::{Binaries, build};
 use shipshape_testbed::{bench, conformance, standing, stories};
 use tracing_subscriber::EnvFilter;
@@ -28,7 +28,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Plane {
     /// Build the pinned binaries into the cache folder; nothing happens when they are there.
-    Build,
+    Build {
+        /// Karpenter too, in a cache folder of its own, for `bench replace`.
+        #[arg(long)]
+        karpenter: bool,
+    },
     /// Start a control plane that stays until `down`, and print its kubeconfig.
     Up,
     /// Stop it.
@@ -117,12 +121,15 @@ fn ending(passed: bool) -> ExitCode {
 
 async fn run(command: Plane) -> Result<ExitCode> {
     match command {
-        Plane::Build => {
+        Plane::Build { karpenter } => {
+            if karpenter {
+                let karpenter = Karpenter::locate()?;
+                let built = karpenter.ensure()?.count();
+                let folder = karpenter.folder().display();
+                println!("testbed: {built} binaries built, Karpenter in {folder}");
+            }
             let binaries = Binaries::locate()?;
-            let built = match build::ensure(&binaries)? {
-                Outcome::Present => 0,
-                Outcome::Built(names) => names.len(),
-            };
+            let built = build::ensure(&binaries)?.count();
             println!(
                 "testbed: {built} binaries built, all in {}",
                 binaries.folder().display()
@@ -140,6 +147,9 @@ async fn run(command: Plane) -> Result<ExitCode> {
             return Ok(ending(report.passed()));
         }
         Plane::Bench { bench } => {
+            if let Some(passed) = bench::run_apart(&bench)? {
+                return Ok(ending(passed));
+            }
             let figure = bench::run(&bench).await?;
             println!("{}", figure.render());
             return Ok(ending(figure.shortfalls.is_empty()));

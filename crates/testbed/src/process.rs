@@ -24,10 +24,22 @@ impl Daemon {
         flags: &[String],
         folder: &Path,
     ) -> Result<Self> {
+        Self::start_with(name, binary, flags, &[], folder)
+    }
+
+    /// As `start`, with variables of its environment that differ from ours.
+    pub(crate) fn start_with(
+        name: &'static str,
+        binary: &Path,
+        flags: &[String],
+        variables: &[(&str, String)],
+        folder: &Path,
+    ) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let child = Command::new(binary)
             .args(flags)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)

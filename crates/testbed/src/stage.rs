@@ -118,8 +118,16 @@ fn clients(way: Client) -> Clients {
 
 /// Our kinds, and the wait until the server serves them.
 pub async fn install_kinds(client: &Client) -> Result<()> {
+    install_definitions(client, shipshape_api::crds()).await
+}
+
+/// Anybody's kinds, and the wait until the server serves all that it has.
+pub(crate) async fn install_definitions(
+    client: &Client,
+    kinds: impl IntoIterator<Item = CustomResourceDefinition>,
+) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for kind in shipshape_api::crds() {
+    for kind in kinds {
         api.create(&PostParams::default(), &kind)
             .await
             .with_context(|| format!("definition {}", kind.name_any()))?;

@@ -18,7 +18,11 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, clap::Subcommand)]
 enum Action {
     /// Build the pinned binaries into the cache folder, if they are not there
-    Build,
+    Build {
+        /// Karpenter too, which `bench replace` measures
+        #[arg(long)]
+        karpenter: bool,
+    },
     /// Start a control plane that stays until `down`, and print its kubeconfig
     Up,
     /// Stop it
@@ -26,12 +30,13 @@ enum Action {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let action = match arguments.action {
-        Action::Build => "build",
-        Action::Up => "up",
-        Action::Down => "down",
+    let words: &[&str] = match arguments.action {
+        Action::Build { karpenter: false } => &["build"],
+        Action::Build { karpenter: true } => &["build", "--karpenter"],
+        Action::Up => &["up"],
+        Action::Down => &["down"],
     };
-    call([action])
+    call(words)
 }
 
 /// Runs the `testbed` binary with these words; its ending is ours.

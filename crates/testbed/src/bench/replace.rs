@@ -1,42 +1,37 @@
 //! `bench replace`: every node of a cluster replaced, on the real control plane with kwok's nodes.
 //!
 //! Owns the order of a run and what counts as done: no old node left, as many new ones ready, all pods
-//! ready. Time, processor and memory are the controller's own, by the kernel; counts are from the audit
-//! log. The workload and the definitions are those that rivals were measured with.
+//! ready. Shipshape and, where it is there, Karpenter are measured by this same code, one after the
+//! other, each on a control plane of its own. Time, processor and memory are the roller's own, by the
+//! kernel; counts are from the audit log.
 
+pub mod apart;
 mod eyes;
+mod karpenter;
 mod log;
 mod report;
+mod rival;
+mod roller;
 mod scene;
+mod shipshape;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use jiff::Timestamp;
-use kube::Api;
-use kube::api::PostParams;
-use serde_json::json;
-use shipshape_api::NodePatchRun;
-use shipshape_api::conditions::COMPLETED;
-use shipshape_api::gates::OutdatedTaintEffect;
+use anyhow::{Context, Result};
 use shipshape_cluster::Clock;
-use shipshape_engine::condition;
-use shipshape_scenarios::stage::OPERATOR;
-use shipshape_simulator::cloud::wire;
-use tokio::net::TcpListener;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Figure;
 use super::usage::Process;
-use crate::controller::{CloudAt, Controller};
 use crate::kwok::Readiness;
-use log::{Actor, Counts};
-use report::Roll;
+use karpenter::KarpenterRoller;
+use log::Actor;
+use report::{Pair, Roll};
+use rival::{Choice, Rival};
+use roller::Roller;
 use scene::{Case, Scene};
+use shipshape::ShipshapeRoller;
 
-/// How long a roll may take.
-const PATIENCE: Duration = Duration::from_mins(30);
 /// How long slow pods take to be ready.
 const SLOW: Readiness = Readiness::Between(Duration::from_secs(5), Duration::from_secs(6));
 
@@ -55,6 +50,12 @@ pub struct Settings {
     /// No further roll, of the smallest cluster, with pods that take 5 to 6 s to be ready.
     #[arg(long)]
     pub no_slow: bool,
+    /// Who is measured beside Shipshape; Karpenter where it is built, unless said otherwise.
+    #[arg(long, value_enum)]
+    pub rival: Option<Choice>,
+    /// The bench says this to itself when it has gone into a network of its own.
+    #[arg(long, hide = true)]
+    pub apart: bool,
 }
 
 impl Settings {
@@ -79,149 +80,113 @@ impl Settings {
     }
 }
 
-/// Rolls once for each case.
+/// Rolls once for each case, and once more with the rival. What went wrong with the rival is told at the
+/// end and does not cost our own figures.
 pub async fn run(settings: &Settings) -> Result<Figure> {
-    let mut rolls = Vec::new();
+    let rival = rival::choose(settings)?;
+    let mut pairs = Vec::new();
     for case in settings.cases() {
-        let roll = Box::pin(roll(case)).await;
-        let roll = roll.with_context(|| format!("the roll of {} nodes", case.nodes))?;
-        tracing::info!(?roll, "rolled");
-        rolls.push(roll);
+        let ours = Box::pin(roll::<ShipshapeRoller>(case, &())).await?;
+        let theirs = match &rival {
+            Rival::Karpenter(there) => Some(Box::pin(roll::<KarpenterRoller>(case, there)).await),
+            Rival::Nobody(_) => None,
+        };
+        pairs.push(Pair { ours, theirs });
     }
-    Ok(report::figure(&rolls))
+    Ok(report::figure(&pairs, rival.absence()))
 }
 
-async fn roll(case: Case) -> Result<Roll> {
-    let scene = Scene::set(&case).await?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let cloud_at = CloudAt::Embedded(listener.local_addr()?);
-    let serving = tokio::spawn(wire::serve(scene.cloud.handle("remote"), listener));
-    let (kubeconfig, folder) = (scene.plane.kubeconfig(), scene.plane.folder());
-    let mut controller = Controller::prepare_with(kubeconfig, folder, &cloud_at, "")?;
-    controller.start()?;
-    wait_for_work(&scene, &controller).await?;
-    let process = Process(controller.pid().context("it has just been started")?);
+async fn roll<R: Roller>(case: Case, there: &R::There) -> Result<Roll> {
+    let name = R::NAME;
+    let nodes = case.nodes;
+    let rolled = measure::<R>(case, there).await;
+    let roll = rolled.with_context(|| format!("{name}'s roll of {nodes} nodes"))?;
+    tracing::info!(?roll, name, "rolled");
+    Ok(roll)
+}
+
+async fn measure<R: Roller>(case: Case, there: &R::There) -> Result<Roll> {
+    let scene = Scene::open(&case).await?;
+    let mut roller = R::enter(&scene, &case, there).await?;
+    scene.fill(&case).await?;
+    roller.get_ready(&scene).await?;
+    let process = Process(roller.pid()?);
     process.reset_peak()?;
     let cpu_before = process.cpu()?;
 
     let old = scene.eyes.node_names();
     let since = Clock::System.now();
     let start = Instant::now();
-    begin(&scene, &case).await?;
-    wait_until_rolled(&scene, &case, &old, &controller).await?;
+    roller.begin(&scene, &case).await?;
+    let rolled = scene.wait_until_rolled(&case, &old).await;
+    rolled.with_context(|| roller.last_words())?;
     let wall = start.elapsed();
-    wait_for_completion(&scene, &controller).await?;
+    roller.wait_for_rest(&scene).await?;
 
+    let actor = Actor {
+        agent: R::AGENT,
+        since,
+    };
+    let closures = scene.eyes.closures();
     let roll = Roll {
         case,
+        replaced: old.len(),
         wall,
         cpu: process.cpu()?.saturating_sub(cpu_before),
         peak: process.peak()?,
-        closed: scene.eyes.closures().most,
-        counts: counts(&scene, since)?,
+        closed: closures.most,
+        counts: log::count(&scene.plane.audit()?, actor, &closures),
     };
-    controller.kill()?;
-    serving.abort();
+    roller.end()?;
     Ok(roll)
 }
 
-fn counts(scene: &Scene, since: Timestamp) -> Result<Counts> {
-    let actor = Actor {
-        agent: OPERATOR,
-        since,
-    };
-    Ok(log::count(
-        &scene.plane.audit()?,
-        actor,
-        &scene.eyes.closures(),
-    ))
-}
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
 
-/// Until the controller has read what there is: its watches are logged only when they end, so its lists
-/// of pods tell.
-async fn wait_for_work(scene: &Scene, controller: &Controller) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    loop {
-        let entries = scene.plane.audit()?;
-        let mut ours = entries
+    use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    fn settings(words: &[&str]) -> Settings {
+        let all = ["bench"].into_iter().chain(words.iter().copied());
+        Words::try_parse_from(all).unwrap().settings
+    }
+
+    #[test]
+    fn every_size_is_rolled_with_every_boot_and_the_smallest_with_slow_pods() {
+        let settings = settings(&["--nodes", "20,10", "--boot", "0,60"]);
+        let seen: Vec<_> = settings
+            .cases()
             .iter()
-            .filter(|entry| entry.user_agent.starts_with(OPERATOR));
-        if ours.any(|entry| entry.is("list", "pods") && entry.succeeded()) {
-            sleep(Duration::from_secs(3)).await;
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("the controller does not work\n{}", controller.last_words());
-        }
-        sleep(Duration::from_millis(500)).await;
+            .map(|case| {
+                let is_slow = case.readiness != Readiness::AtOnce;
+                (case.nodes, case.boot.as_secs(), is_slow)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (20, 0, false),
+                (20, 60, false),
+                (10, 0, false),
+                (10, 60, false),
+                (10, 0, true)
+            ]
+        );
     }
-}
 
-async fn begin(scene: &Scene, case: &Case) -> Result<()> {
-    let effect = if case.closes_outdated {
-        OutdatedTaintEffect::NoSchedule
-    } else {
-        OutdatedTaintEffect::default()
-    };
-    let run: NodePatchRun = serde_json::from_value(json!({
-        "apiVersion": "shipshape.dev/v1alpha1",
-        "kind": "NodePatchRun",
-        "metadata": { "name": "bench" },
-        "spec": {
-            "provider": { "type": "embedded" },
-            "batchSizeNonImportant": case.allowed(),
-            "partitionIterations": 1,
-            "outdatedTaintEffect": effect,
-        },
-    }))?;
-    runs(scene).create(&PostParams::default(), &run).await?;
-    Ok(())
-}
-
-fn runs(scene: &Scene) -> Api<NodePatchRun> {
-    Api::namespaced(scene.client.clone(), "default")
-}
-
-async fn wait_until_rolled(
-    scene: &Scene,
-    case: &Case,
-    old: &BTreeSet<String>,
-    controller: &Controller,
-) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let names = scene.eyes.node_names();
-        let left = names.intersection(old).count();
-        let is_full = scene.eyes.ready_nodes() == old.len();
-        if left == 0 && is_full && scene.eyes.ready_pods() == case.pods() {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!(
-                "{left} nodes were left after {PATIENCE:?}\n{}",
-                controller.last_words()
-            );
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// What is written after the last node counts too.
-async fn wait_for_completion(scene: &Scene, controller: &Controller) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_mins(2);
-    loop {
-        let run = runs(scene).get("bench").await?;
-        let status = run.status.unwrap_or_default();
-        if condition::is_true(&status.conditions, COMPLETED) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!(
-                "all nodes are replaced, and the run waits for {:?}\n{}",
-                status.waiting_for,
-                controller.last_words()
-            );
-        }
-        sleep(Duration::from_millis(500)).await;
+    #[test]
+    fn the_rival_is_a_word_of_the_command_line() {
+        assert_eq!(settings(&[]).rival, None);
+        let asked = settings(&["--rival", "karpenter"]);
+        assert_eq!(asked.rival, Some(Choice::Karpenter));
+        let refused = settings(&["--rival", "none"]);
+        assert_eq!(refused.rival, Some(Choice::None));
     }
 }

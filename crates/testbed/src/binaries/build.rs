@@ -1,8 +1,8 @@
 //! Builds the binaries from published Go modules, into a temporary folder that is then renamed.
 //!
-//! Owns the Go command lines. Two wrapper modules (`testbed/modules`) carry the pinned versions
-//! and checksums, because the Kubernetes modules cannot be installed by name. Called by
-//! `testbed build` alone.
+//! Owns the Go command lines. Wrapper modules (`testbed/modules`) carry the pinned versions and
+//! checksums, because the Kubernetes modules cannot be installed by name. Called by `testbed build`
+//! alone, and by the build of Karpenter.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,6 +20,16 @@ pub enum Outcome {
     Present,
     /// These were built.
     Built(Vec<&'static str>),
+}
+
+impl Outcome {
+    /// How many were built.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Present => 0,
+            Self::Built(names) => names.len(),
+        }
+    }
 }
 
 /// Builds what is missing; does nothing when all is there.
@@ -51,7 +61,7 @@ pub fn ensure(binaries: &Binaries) -> Result<Outcome> {
     Ok(Outcome::Built(missing))
 }
 
-fn require_go() -> Result<()> {
+pub(super) fn require_go() -> Result<()> {
     match Command::new("go").arg("version").output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(_) | Err(_) => bail!(
@@ -94,7 +104,7 @@ fn build_one(name: &str, into: &Path) -> Result<()> {
 }
 
 /// How one binary is made.
-enum Recipe {
+pub(super) enum Recipe {
     /// `go build` of a package in one of our wrapper modules.
     Module {
         module: &'static str,
@@ -106,11 +116,38 @@ enum Recipe {
     Install(String),
 }
 
-fn run(recipe: Recipe, into: &Path) -> Result<()> {
+/// Where a wrapper module has the sources of a module that it requires, once they are downloaded.
+pub(super) fn sources(module: &'static str, of: &str) -> Result<PathBuf> {
+    let mut go = go();
+    go.current_dir(modules_folder().join(module))
+        .env("GOFLAGS", "-mod=readonly")
+        .args(["list", "-m", "-f", "{{.Dir}}", of]);
+    let output = go.output().context("starting go")?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "go does not know where {of} is ({}): {words}",
+            output.status
+        );
+    }
+    let folder = String::from_utf8(output.stdout)?;
+    match folder.trim() {
+        "" => bail!("the sources of {of} are not there; `go mod download` fetches them"),
+        folder => Ok(PathBuf::from(folder)),
+    }
+}
+
+fn go() -> Command {
     let mut go = Command::new("go");
     go.env("CGO_ENABLED", "0")
         .env("GOTOOLCHAIN", "local")
         .env("GOWORK", "off");
+    go
+}
+
+/// Runs a recipe.
+pub(super) fn run(recipe: Recipe, into: &Path) -> Result<()> {
+    let mut go = go();
     match recipe {
         Recipe::Module {
             module,
@@ -173,13 +210,17 @@ fn modules_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binaries::ETCD;
+    use crate::binaries::{ETCD, karpenter};
 
     #[test]
     fn wrapper_modules_require_the_pinned_versions() {
         for (module, needle) in [
             ("kubernetes", format!("k8s.io/kubernetes v{KUBERNETES}")),
             ("etcd", format!("go.etcd.io/etcd/server/v3 v{ETCD}")),
+            (
+                "karpenter",
+                format!("{} v{}", karpenter::MODULE, karpenter::VERSION),
+            ),
         ] {
             let text = fs::read_to_string(modules_folder().join(module).join("go.mod")).unwrap();
             assert!(

@@ -2,7 +2,8 @@
 //!
 //! Owns the counting. Everything is taken from the API server's log; the client that rolls is known by
 //! its user agent. A dry run changes nothing and is not a write. The leader's lease is renewed by the
-//! clock, not by work, and is left out.
+//! clock, not by work, and is left out. So is the making of a Node: that is a kubelet's work, which a
+//! rival's provider does for machines that are not there.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,7 @@ pub(super) fn count(entries: &[AuditEntry], actor: Actor, closures: &Closures) -
             entry.verb.as_str(),
             "create" | "update" | "patch" | "delete"
         );
-        if !is_write || is_leadership(entry) {
+        if !is_write || is_leadership(entry) || entry.is("create", "nodes") {
             continue;
         }
         if entry.is_dry_run() {
@@ -173,7 +174,63 @@ fn written_room(entry: &AuditEntry) -> Option<(&str, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::workload;
+    use serde_json::json;
+
+    use super::*;
+
+    const AT: &str = "2026-01-01T00:00:10Z";
+
+    fn entry(agent: &str, verb: &str, resource: &str, code: u16, at: &str) -> AuditEntry {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        serde_json::from_value(json!({
+            "verb": verb,
+            "requestURI": "/",
+            "userAgent": agent,
+            "objectRef": { "resource": resource, "subresource": subresource, "name": "one" },
+            "responseStatus": { "code": code },
+            "requestReceivedTimestamp": at,
+            "stageTimestamp": at,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_roller_is_known_by_its_agent_and_counts_from_the_start() {
+        let entries = [
+            entry("karpenter/1.14.0", "create", "pods/eviction", 201, AT),
+            entry("karpenter/1.14.0", "create", "pods/eviction", 429, AT),
+            entry("karpenter/1.14.0", "patch", "nodes", 200, AT),
+            entry("karpenter/1.14.0", "list", "nodes", 200, AT),
+            entry("kube-scheduler/v1", "create", "pods/binding", 201, AT),
+            entry(
+                "karpenter/1.14.0",
+                "patch",
+                "nodes",
+                200,
+                "2026-01-01T00:00:01Z",
+            ),
+        ];
+        let actor = Actor {
+            agent: "karpenter/",
+            since: "2026-01-01T00:00:05Z".parse().unwrap(),
+        };
+        let counts = count(&entries, actor, &Closures::default());
+        assert_eq!((counts.evict_calls, counts.evicted), (2, 1));
+        let expected = [("create pods/eviction", 2), ("patch nodes", 1)];
+        let expected = expected.map(|(words, count)| (words.to_owned(), count));
+        assert_eq!(counts.writes, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_node_is_made_by_its_kubelet_whoever_plays_that() {
+        let entries = [entry("karpenter/1.14.0", "create", "nodes", 201, AT)];
+        let actor = Actor {
+            agent: "karpenter/",
+            since: AT.parse().unwrap(),
+        };
+        let counts = count(&entries, actor, &Closures::default());
+        assert_eq!(counts.writes, BTreeMap::new());
+    }
 
     #[test]
     fn a_pods_workload_is_its_name_without_two_suffixes() {

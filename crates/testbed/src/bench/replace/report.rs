@@ -1,9 +1,13 @@
 //! The figures of rolls beside their goals, as tables.
 //!
-//! Owns the goals. Must not measure.
+//! Owns the goals. Must not measure. What is said of the rival is in `beside`.
+
+mod beside;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+use anyhow::Result;
 
 use super::log::Counts;
 use super::scene::{Case, PODS_PER_NODE};
@@ -27,10 +31,20 @@ const HEADROOM: f64 = 0.25;
 /// What nobody can do without: an eviction for each pod, the cordon, the end of the Node.
 const LEAST_WRITES: usize = PODS_PER_NODE + 2;
 
+/// One roll of Shipshape, and one of the rival in the same case.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) ours: Roll,
+    /// None where there is no rival.
+    pub(super) theirs: Option<Result<Roll>>,
+}
+
 /// One roll.
 #[derive(Debug)]
 pub(super) struct Roll {
     pub(super) case: Case,
+    /// Nodes that were there at the beginning, all of which are gone.
+    pub(super) replaced: usize,
     pub(super) wall: Duration,
     pub(super) cpu: Duration,
     pub(super) peak: u64,
@@ -53,11 +67,19 @@ impl Roll {
     }
 
     fn per_node(&self, count: usize) -> f64 {
-        as_f64(count as u64) / f64::from(self.case.nodes)
+        as_f64(count as u64) / self.nodes()
+    }
+
+    fn nodes(&self) -> f64 {
+        as_f64(self.replaced as u64)
     }
 
     fn cpu_per_node(&self) -> f64 {
-        self.cpu.as_secs_f64() / f64::from(self.case.nodes)
+        self.cpu.as_secs_f64() / self.nodes()
+    }
+
+    fn nodes_per_hour(&self) -> f64 {
+        self.nodes() * 3600.0 / self.wall.as_secs_f64()
     }
 
     fn writes_per_node(&self) -> f64 {
@@ -137,36 +159,43 @@ impl Roll {
     }
 }
 
-/// All tables and the verdict.
-pub(super) fn figure(rolls: &[Roll]) -> Figure {
-    let mut shortfalls: Vec<String> = rolls.iter().flat_map(Roll::shortfalls).collect();
-    shortfalls.extend(growth(rolls));
-    let last = rolls.iter().rfind(|roll| !roll.is_slow());
-    let last_line = last.map_or_else(String::new, |roll| {
-        format!(
-            "bench replace: {} in {:.0} s, {:.0} ms CPU and {:.1} writes a node, {}",
-            roll.name(),
-            roll.wall.as_secs_f64(),
-            roll.cpu_per_node() * 1e3,
-            roll.writes_per_node(),
-            megabytes(roll.peak)
-        )
-    });
+/// All tables and the verdict. Where there is no rival at all, the text says why.
+pub(super) fn figure(pairs: &[Pair], absence: Option<&str>) -> Figure {
+    let rolls: Vec<&Roll> = pairs.iter().map(|pair| &pair.ours).collect();
+    let mut shortfalls: Vec<String> = rolls.iter().flat_map(|roll| roll.shortfalls()).collect();
+    shortfalls.extend(growth(&rolls));
+    shortfalls.extend(pairs.iter().filter_map(beside::shortfall));
+    let text = [machine(), figures(&rolls).render(), writes(pairs).render()].into_iter();
+    let beside = pairs.iter().filter_map(beside::table);
+    let absence = absence.map(|reason| format!("Karpenter was not measured: {reason}."));
+    let text: Vec<String> = text.chain(beside).chain(absence).collect();
     Figure {
-        text: format!(
-            "{}\n\n{}\n\n{}",
-            machine(),
-            figures(rolls).render(),
-            writes(rolls).render()
-        ),
-        last_line,
+        text: text.join("\n\n"),
+        last_line: last_line(pairs).unwrap_or_default(),
         shortfalls,
     }
 }
 
+fn last_line(pairs: &[Pair]) -> Option<String> {
+    let pair = pairs.iter().rfind(|pair| !pair.ours.is_slow())?;
+    let roll = &pair.ours;
+    let ours = format!(
+        "bench replace: {} in {:.0} s, {:.0} ms CPU and {:.1} writes a node, {}",
+        roll.name(),
+        roll.wall.as_secs_f64(),
+        roll.cpu_per_node() * 1e3,
+        roll.writes_per_node(),
+        megabytes(roll.peak)
+    );
+    Some(match beside::wall_ratio(pair) {
+        Some(ratio) => format!("{ours}; Karpenter took {ratio:.1} times as long"),
+        None => ours,
+    })
+}
+
 /// Whether a node of the largest cluster costs more than one of the smallest.
-fn growth(rolls: &[Roll]) -> Option<String> {
-    let alike = |roll: &&Roll| !roll.is_slow() && roll.case.boot.is_zero();
+fn growth(rolls: &[&Roll]) -> Option<String> {
+    let alike = |roll: &&&Roll| !roll.is_slow() && roll.case.boot.is_zero();
     let smallest = rolls
         .iter()
         .filter(alike)
@@ -180,8 +209,8 @@ fn growth(rolls: &[Roll]) -> Option<String> {
         .then(|| format!("a node of the largest cluster costs {growth:.2} times the CPU"))
 }
 
-fn figures(rolls: &[Roll]) -> Table {
-    let names = rolls.iter().map(Roll::name);
+fn figures(rolls: &[&Roll]) -> Table {
+    let names = rolls.iter().map(|roll| roll.name());
     let mut table = Table::new(
         ["figure".to_owned()]
             .into_iter()
@@ -189,7 +218,7 @@ fn figures(rolls: &[Roll]) -> Table {
             .chain(["goal".to_owned()]),
     );
     let mut row = |name: &str, goal: &str, cell: &dyn Fn(&Roll) -> String| {
-        let cells = rolls.iter().map(cell);
+        let cells = rolls.iter().map(|roll| cell(roll));
         table.row(
             [name.to_owned()]
                 .into_iter()
@@ -201,10 +230,7 @@ fn figures(rolls: &[Roll]) -> Table {
         format!("{:.1}", roll.wall.as_secs_f64())
     });
     row("nodes/h", "", &|roll| {
-        format!(
-            "{:.0}",
-            f64::from(roll.case.nodes) * 3600.0 / roll.wall.as_secs_f64()
-        )
+        format!("{:.0}", roll.nodes_per_hour())
     });
     row("CPU ms a node", "≤ 55", &|roll| {
         format!("{:.1}", roll.cpu_per_node() * 1e3)
@@ -242,15 +268,23 @@ fn figures(rolls: &[Roll]) -> Table {
     table
 }
 
-fn writes(rolls: &[Roll]) -> Table {
-    let names = rolls.iter().map(Roll::name);
+/// What was written, by kind, each rival beside us.
+fn writes(pairs: &[Pair]) -> Table {
+    let mut rolls: Vec<(String, &Roll)> = Vec::new();
+    for pair in pairs {
+        rolls.push((pair.ours.name(), &pair.ours));
+        if let Some(Ok(theirs)) = &pair.theirs {
+            rolls.push(("Karpenter".to_owned(), theirs));
+        }
+    }
+    let names = rolls.iter().map(|(name, _)| name.clone());
     let mut table = Table::new(["writes a node".to_owned()].into_iter().chain(names));
     let kinds: BTreeSet<&String> = rolls
         .iter()
-        .flat_map(|roll| roll.counts.writes.keys())
+        .flat_map(|(_, roll)| roll.counts.writes.keys())
         .collect();
     for kind in kinds {
-        let cells = rolls.iter().map(|roll| {
+        let cells = rolls.iter().map(|(_, roll)| {
             let count = roll.counts.writes.get(kind).copied().unwrap_or_default();
             format!("{:.2}", roll.per_node(count))
         });

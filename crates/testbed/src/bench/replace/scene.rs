@@ -1,27 +1,20 @@
-//! The scene of a roll: control plane, kwok, cloud, nodes and workload.
+//! The scene of a roll: control plane, kwok and workload, and the wait until all is replaced.
 //!
-//! Owns the workload that rivals were measured with: one spread Deployment and nine fillers, one pod
+//! Owns the workload that every roller is measured with: one spread Deployment and nine fillers, one pod
 //! of each a node, the fillers under a budget of a tenth, or less where pods are slow. Must not start
-//! who rolls.
+//! who rolls, nor make nodes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::{Value, json};
-use shipshape_api::names::DEFAULT_NAMESPACE;
-use shipshape_cluster::Clock;
 use shipshape_scenarios::story;
-use shipshape_simulator::cloud::{Cloud, CloudSettings, CloudSpec, GroupSpec};
-use shipshape_simulator::seed::Seed;
 use tokio::time::{Instant, sleep};
 
 use super::eyes::Eyes;
-use crate::fleet::Fleet;
 use crate::kwok::{Kwok, Readiness};
-use crate::stage::install_kinds;
 use crate::{ControlPlane, Options};
 
 /// Deployments besides `spread`.
@@ -30,6 +23,8 @@ pub(super) const FILLERS: usize = 9;
 pub(super) const PODS_PER_NODE: usize = FILLERS + 1;
 /// How long nodes and pods may take to come up.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// How long a roll may take.
+const ROLL: Duration = Duration::from_mins(30);
 
 /// What is rolled, and under which circumstances.
 #[derive(Clone, Copy, Debug)]
@@ -68,52 +63,70 @@ impl Case {
 /// Everything but who rolls. Parts end in this order.
 pub(super) struct Scene {
     pub(super) eyes: Eyes,
-    pub(super) cloud: Cloud,
     pub(super) client: Client,
-    _fleet: Fleet,
     _kwok: Kwok,
     pub(super) plane: ControlPlane,
 }
 
 impl Scene {
-    /// Sets everything up and waits until all pods are ready.
-    pub(super) async fn set(case: &Case) -> Result<Self> {
+    /// A control plane whose nodes will come up by themselves; there is none yet.
+    pub(super) async fn open(case: &Case) -> Result<Self> {
         let plane = ControlPlane::start(Options::default()).await?;
         let client = plane.client("bench-stage").await?;
-        install_kinds(&client).await?;
-        let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(DEFAULT_NAMESPACE.to_owned());
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await?;
         let kwok = Kwok::start(&plane, case.readiness)?;
-        let cloud = cloud(case);
-        let fleet = Fleet::start(client.clone(), &cloud);
         let eyes = Eyes::open(&client).await;
-        let scene = Self {
+        Ok(Self {
             eyes,
-            cloud,
             client,
-            _fleet: fleet,
             _kwok: kwok,
             plane,
-        };
-        let nodes = usize::try_from(case.nodes)?;
-        scene.wait(|eyes| eyes.ready_nodes() == nodes).await?;
-        // One on each node first; what comes later fills up evenly.
-        story::create(&scene.client, &spread(case.nodes)).await?;
-        scene.wait(|eyes| eyes.ready_pods() == nodes).await?;
-        for number in 1..=FILLERS {
-            for object in filler(number, case) {
-                story::create(&scene.client, &object).await?;
-            }
-        }
-        scene.wait(|eyes| eyes.ready_pods() == case.pods()).await?;
-        Ok(scene)
+        })
     }
 
-    async fn wait(&self, is_so: impl Fn(&Eyes) -> bool) -> Result<()> {
+    /// Brings the workload and waits until all pods are ready, on at least as many nodes as the case wants.
+    pub(super) async fn fill(&self, case: &Case) -> Result<()> {
+        let nodes = usize::try_from(case.nodes)?;
+        // One on each node first; what comes later fills up evenly.
+        story::create(&self.client, &spread(case.nodes)).await?;
+        self.wait(|eyes| eyes.ready_pods() == nodes).await?;
+        for number in 1..=FILLERS {
+            for object in filler(number, case) {
+                story::create(&self.client, &object).await?;
+            }
+        }
+        self.wait(|eyes| eyes.ready_pods() == case.pods()).await?;
+        let seen = self.eyes.ready_nodes();
+        if seen < nodes {
+            bail!("the workload runs on {seen} nodes instead of {nodes}");
+        }
+        Ok(())
+    }
+
+    /// Until no old node is left, at least as many new ones are ready, and all pods are. Somebody who makes
+    /// more nodes than it takes away is done all the same.
+    pub(super) async fn wait_until_rolled(
+        &self,
+        case: &Case,
+        old: &BTreeSet<String>,
+    ) -> Result<()> {
+        let deadline = Instant::now() + ROLL;
+        loop {
+            let names = self.eyes.node_names();
+            let left = names.intersection(old).count();
+            let is_full = self.eyes.ready_nodes() >= old.len();
+            let pods = self.eyes.ready_pods();
+            if left == 0 && is_full && pods == case.pods() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("{left} old nodes were left and {pods} pods ready after {ROLL:?}");
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Until something is seen.
+    pub(super) async fn wait(&self, is_so: impl Fn(&Eyes) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(&self.eyes) {
             if Instant::now() > deadline {
@@ -124,23 +137,6 @@ impl Scene {
         }
         Ok(())
     }
-}
-
-fn cloud(case: &Case) -> Cloud {
-    let mut group = GroupSpec::new("workers", "image-2", case.nodes);
-    group.running_image = Some("image-1".to_owned());
-    let spec = CloudSpec {
-        region: "north".to_owned(),
-        groups: vec![group],
-        settings: CloudSettings {
-            boot: case.boot,
-            terminate: Duration::ZERO,
-            jitter: 0,
-            ..CloudSettings::default()
-        },
-        ..CloudSpec::default()
-    };
-    Cloud::new(&spec, Clock::System, &Seed::new(1))
 }
 
 fn deployment(name: &str, replicas: u32, affinity: &Value) -> Value {

@@ -1,0 +1,46 @@
+//! A network of the bench's own, with nothing in it but loopback.
+//!
+//! Owns the way there: Karpenter listens on every address of its machine and has no setting against
+//! that, so control plane, kwok and both rollers run where no other address is. Called by the command
+//! line before the bench begins.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result};
+
+use super::{Settings, rival};
+use crate::controller;
+
+/// Ways to a network of one's own: as root, and as anybody where the kernel lets them.
+const WAYS: [&[&str]; 2] = [&["--net"], &["--map-root-user", "--net"]];
+/// Loopback is down in a new network.
+const SCRIPT: &str = "ip link set lo up && exec \"$0\" \"$@\"";
+
+/// Runs this same command in a network of its own, if that is needed and can be had. None means that the
+/// bench runs here.
+pub fn run(settings: &Settings) -> Result<Option<ExitStatus>> {
+    if settings.apart || !rival::is_wanted(settings)? {
+        return Ok(None);
+    }
+    let Some(way) = WAYS.into_iter().find(|way| is_open(way)) else {
+        return Ok(None);
+    };
+    // What it needs from outside, it needs now.
+    controller::build()?;
+    let program = std::env::current_exe()?;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let status = command(way, &program).args(words).arg("--apart").status();
+    Ok(Some(status.context("starting unshare")?))
+}
+
+fn is_open(way: &[&str]) -> bool {
+    let tried = command(way, Path::new("true")).output();
+    tried.is_ok_and(|output| output.status.success())
+}
+
+fn command(way: &[&str], program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(way).args(["sh", "-c", SCRIPT]).arg(program);
+    command
+}
