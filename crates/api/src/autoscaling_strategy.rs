@@ -53,7 +53,7 @@ pub struct AutoscalingStrategySpec {
     #[schemars(transform = schema::some_text(schema::NAME))]
     pub deployment_name: String,
     /// Namespace of the autoscaler's Deployment.
-    #[schemars(transform = schema::some_text(63))]
+    #[schemars(transform = schema::some_namespace)]
     pub deployment_namespace: String,
     /// Arguments that the autoscaler gets besides its groups.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -73,15 +73,15 @@ impl OutdatedTaintEffect {
 pub struct LabelTransfer {
     /// Label keys that are copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = schema::strings(256, 317))]
+    #[schemars(transform = schema::label_keys(256))]
     pub keys: Vec<String>,
     /// Beginnings of label keys that are copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = schema::strings(64, 317))]
+    #[schemars(transform = schema::label_prefixes(64))]
     pub prefixes: Vec<String>,
     /// Label keys that are never copied, whatever the other lists say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = schema::strings(256, 317))]
+    #[schemars(transform = schema::label_keys(256))]
     pub exclude_keys: Vec<String>,
     /// Whether labels that the old node lacks are taken away from the new one, if allowed by the
     /// lists.

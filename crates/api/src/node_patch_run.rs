@@ -35,6 +35,13 @@ use crate::selectors::PodSelector;
     category = "shipshape",
     derive = "PartialEq",
     derive = "Default",
+    // Tasks keep the provider that they were made with, and cannot follow a change.
+    validation = Rule::new(
+        "!has(oldSelf.status) || !has(oldSelf.status.plan) || \
+         self.spec.provider.type == oldSelf.spec.provider.type"
+    )
+    .message("provider.type cannot be changed once the run has its plan; create a new run")
+    .field_path(".spec.provider.type"),
     doc = "Cycles a selection of nodes once: each is replaced by a fresh machine of its group.",
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Done", type_ = "integer", json_path = ".status.completed"),
@@ -250,7 +257,7 @@ pub struct AutoscalerControl {
     pub deployment_selector: Option<LabelSelector>,
     /// Namespace of the Deployments; empty or absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::text(63))]
+    #[schemars(transform = schema::namespace)]
     pub namespace: Option<String>,
     /// Whether the replica count is put back even if somebody changed it meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]

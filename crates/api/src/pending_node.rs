@@ -101,7 +101,7 @@ pub struct PendingNodeSpec {
 #[serde(rename_all = "camelCase")]
 pub struct TaskRef {
     /// Namespace of the task.
-    #[schemars(transform = schema::some_text(63))]
+    #[schemars(transform = schema::some_namespace)]
     pub namespace: String,
     /// Name of the task.
     #[schemars(transform = schema::some_text(schema::NAME))]
@@ -119,7 +119,7 @@ pub enum PendingNodeGoal {
     /// Become a node of the cluster.
     #[default]
     Join,
-    /// Go away.
+    /// Go away, once its node is cordoned and its pods have left.
     Leave,
 }
 

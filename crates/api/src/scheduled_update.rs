@@ -68,7 +68,7 @@ pub struct ScheduledUpdateSpec {
     pub canary: Option<Canary>,
     /// Labels that a node must have to be upgraded; absent means all nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(transform = schema::string_map(schema::ENTRIES, 63))]
+    #[schemars(transform = schema::label_map("nodeSelector", schema::ENTRIES))]
     pub node_selector: BTreeMap<String, String>,
     /// Whether the cluster is checked before anything moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]

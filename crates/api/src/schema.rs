@@ -3,9 +3,16 @@
 //! Owns the bounds. Every string, list and map has one, because the API server refuses a rule whose
 //! worst-case cost it cannot bound. Called from attributes on the kinds, nobody else.
 
+mod labels;
+
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
+
+pub(crate) use labels::{
+    filled_label_selector, label_keys, label_map, label_prefixes, label_selector, namespace,
+    some_namespace,
+};
 
 /// Longest object name.
 pub(crate) const NAME: u32 = 253;
@@ -22,8 +29,13 @@ pub(crate) const NODES: u32 = 30_000;
 /// Most entries of a list that a person writes.
 pub(crate) const ENTRIES: u32 = 32;
 
-/// A Go-style duration, for example `1h30m`.
-const DURATION: &str = "^(0|([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+)$";
+/// A Go-style duration, for example `1h30m` or `1.5h`: largest unit first, a fraction in the last one
+/// only, and no number so long that the end of such a time would have no date.
+const DURATION: &str = "^(0|([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?([0-9]{1,9}us)?([0-9]{1,9}ns)?\
+                        |([0-9]{1,5}h)?([0-9]{1,7}m)?[0-9]{1,9}[.][0-9]{1,9}s\
+                        |([0-9]{1,5}h)?[0-9]{1,7}[.][0-9]{1,9}m\
+                        |[0-9]{1,5}[.][0-9]{1,9}h\
+                        |[0-9]{1,9}[.][0-9]{1,6}ms)$";
 
 /// A string of at most `max` characters.
 pub(crate) fn text(max: u32) -> impl Transform {
@@ -42,6 +54,7 @@ pub(crate) fn some_text(max: u32) -> impl Transform {
 
 /// A Go-style duration.
 pub(crate) fn duration(schema: &mut Schema) {
+    schema.insert("minLength".into(), 1.into());
     schema.insert("maxLength".into(), 64.into());
     schema.insert("pattern".into(), DURATION.into());
 }
@@ -217,57 +230,6 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             },
         },
     })
-}
-
-/// A label selector.
-pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "x-kubernetes-map-type": "atomic",
-        "properties": {
-            "matchLabels": {"type": "object", "maxProperties": 32,
-                "additionalProperties": {"type": "string", "maxLength": 63},
-                "description": "Labels that must have exactly these values."},
-            "matchExpressions": {"type": "array", "maxItems": 32,
-                "x-kubernetes-list-type": "atomic",
-                "description": "Requirements that must all hold.",
-                "items": requirement()},
-        },
-    })
-}
-
-fn requirement() -> Value {
-    json!({
-        "type": "object",
-        "description": "One requirement on a label.",
-        "required": ["key", "operator"],
-        "properties": {
-            "key": {"type": "string", "minLength": 1, "maxLength": 317,
-                "description": "The label's key."},
-            "operator": {"type": "string",
-                "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
-                "description": "How the label is compared with the values."},
-            "values": {"type": "array", "maxItems": 32, "x-kubernetes-list-type": "atomic",
-                "items": {"type": "string", "maxLength": 63},
-                "description": "Values of In and NotIn; empty for the others."},
-        },
-        "x-kubernetes-validations": [{
-            "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-            "message": "values is required with operator In and NotIn, and must be empty otherwise",
-        }],
-    })
-}
-
-/// A label selector that must not select everything by accident.
-pub(crate) fn filled_label_selector(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = label_selector(generator);
-    rule(
-        "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
-         (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-        "labelSelector must not be empty: give matchLabels or matchExpressions",
-    )
-    .transform(&mut schema);
-    schema
 }
 
 /// References to objects, at most a thousand: no object may grow with the cluster.

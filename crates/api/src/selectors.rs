@@ -14,7 +14,7 @@ use crate::schema;
 pub struct PodSelector {
     /// Namespace to look in; empty or absent means all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::text(63))]
+    #[schemars(transform = schema::namespace)]
     pub namespace: Option<String>,
     /// Labels that a pod must have; must not be empty.
     #[schemars(schema_with = "schema::filled_label_selector")]

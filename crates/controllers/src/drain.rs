@@ -6,13 +6,20 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
 use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
 use shipshape_engine::drain::{Around, is_guarded};
 use shipshape_engine::view::{AttachmentView, BudgetView, Observed, PodView};
 
 use crate::context::{
     ATTACHMENTS_BY_NODE, BUDGETS_BY_NAMESPACE, CLAIMS_BY_VOLUME, Context, PODS_BY_NODE,
 };
+
+/// Pods asked for in one live list; a node runs a few hundred at most.
+const POD_PAGE: u32 = 1000;
 
 /// The pods on a node. One that was asked to leave counts as leaving before the watch says so.
 pub(crate) fn pods(context: &Context, node: &str) -> Vec<PodView> {
@@ -30,9 +37,32 @@ pub(crate) fn pods_as_stored(context: &Context, node: &str) -> Vec<PodView> {
     pods.iter().map(|pod| PodView::clone(pod)).collect()
 }
 
+/// The pods on a node as they are now; nothing may be removed because of a store alone.
+pub(crate) async fn live_pods(context: &Context, node: &str) -> Observed<Vec<PodView>> {
+    let api: Api<Pod> = Api::all(context.client.clone());
+    let params = ListParams::default()
+        .fields(&format!("spec.nodeName={node}"))
+        .limit(POD_PAGE);
+    match api.list(&params).await {
+        Ok(list)
+            if list
+                .metadata
+                .continue_
+                .as_deref()
+                .unwrap_or_default()
+                .is_empty() =>
+        {
+            let listed = list.items.iter().map(PodView::of).collect();
+            confirmed(listed, &pods_as_stored(context, node))
+        }
+        Ok(_) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
+        Err(error) => Observed::Unknown(in_full(&error)),
+    }
+}
+
 /// The pods that a list shows, if it can be believed. One that lacks a pod which the watch still has is
 /// old, cut short or empty by mistake; in a moment one of the two will tell the other's news.
-pub(crate) fn confirmed(listed: Vec<PodView>, stored: &[PodView]) -> Observed<Vec<PodView>> {
+fn confirmed(listed: Vec<PodView>, stored: &[PodView]) -> Observed<Vec<PodView>> {
     let lacks = |known: &&PodView| !listed.iter().any(|pod| pod.uid == known.uid);
     match stored.iter().find(lacks) {
         Some(pod) => Observed::Unknown(format!(

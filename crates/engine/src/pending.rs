@@ -2,7 +2,7 @@
 //!
 //! Owns what a PendingNode leads to: a machine that shall join is protected and watched until its
 //! Node is ready, one that shall leave is chased until the cloud says that it is gone. Must not end a
-//! machine whose Node is in service, and must not decide in place of a task that lives: that one
+//! machine whose Node is in service or not yet emptied, and must not decide in place of a task that lives: that one
 //! turns the goal itself. The object goes once its goal is reached, so a quiet cluster has none.
 
 pub mod build;
@@ -18,8 +18,8 @@ use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect};
 use crate::machine::{Machine, MachineState};
 use crate::settings::Settings;
-use crate::sweep::is_completed;
-use crate::view::{NodeView, Observed};
+use crate::sweep::{is_completed, is_load};
+use crate::view::{NodeView, Observed, PodView};
 
 /// How many times as old as at the last telling a machine's object is when a usual state is told again.
 const QUIET_GROWTH: i32 = 2;
@@ -33,6 +33,8 @@ pub struct PendingSnapshot {
     pub machine: Observed<Machine>,
     /// Its Node, matched by provider id; read live when the machine shall leave.
     pub node: Observed<NodeView>,
+    /// What runs on that Node, read live when the machine shall leave and no task has emptied it.
+    pub pods: Observed<Vec<PodView>>,
     /// Who waits for it.
     pub asker: Asker,
 }
@@ -188,7 +190,7 @@ impl Draft<'_> {
             | MachineState::Ready
             | MachineState::Stopped
             | MachineState::Failed => {
-                if let Some(why) = in_service(&self.snapshot.node) {
+                if let Some(why) = in_service(&self.snapshot.node).or_else(|| self.occupied()) {
                     return self.wait(why, poll);
                 }
                 let id = machine.id.clone();
@@ -199,6 +201,33 @@ impl Draft<'_> {
         if self.is_past_deadline() {
             self.mark_overdue();
         }
+    }
+
+    /// Which pods would be lost with a machine that nobody has emptied. A pod that is past its grace on
+    /// a node that does not answer is no obstacle: its end was asked for, and only the machine's brings it.
+    fn occupied(&self) -> Option<String> {
+        let node = self.snapshot.node.present()?;
+        if !matches!(self.snapshot.asker, Asker::Nobody | Asker::Gone) {
+            return None;
+        }
+        let pods = match &self.snapshot.pods {
+            Observed::Present(pods) => pods,
+            Observed::Absent => return None,
+            Observed::Unknown(why) => return Some(format!("a clear sight of its pods: {why}")),
+            Observed::NotAsked => return Some("a look at its pods".to_owned()),
+        };
+        let is_stranded =
+            |pod: &PodView| !node.ready && pod.gone_by.is_some_and(|by| by < self.now);
+        let mut load = pods.iter().filter(|pod| is_load(pod) && !is_stranded(pod));
+        let first = load.next()?;
+        let more = match load.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "pod {}/{}{more} to leave node {}: drain it first",
+            first.namespace, first.name, node.name
+        ))
     }
 
     /// What the goal says anyway is not worth a write until it has lasted: a usual state is told when
@@ -233,6 +262,7 @@ impl Draft<'_> {
             machine,
             node,
             asker,
+            ..
         } = self.snapshot;
         let state = machine.present().map(|machine| machine.state);
         let is_usual = match pending.spec.goal {

@@ -10,6 +10,7 @@ mod tests;
 use jiff::Timestamp;
 use shipshape_api::{NodePatchTask, PendingNode, names};
 
+use crate::drain::is_daemon;
 use crate::machine::{Machine, MachineState};
 use crate::settings::SweepSettings;
 use crate::view::{NodeView, Observed, PodView};
@@ -144,10 +145,6 @@ fn speaks_of(task: &NodePatchTask, machine: &Machine) -> bool {
 }
 
 /// Whether a pod would be lost with its node.
-fn is_load(pod: &PodView) -> bool {
-    let is_daemon = pod
-        .owner
-        .as_ref()
-        .is_some_and(|(kind, _)| kind == "DaemonSet");
-    !pod.finished && !is_daemon
+pub(crate) fn is_load(pod: &PodView) -> bool {
+    !pod.finished && !pod.mirror && !is_daemon(pod)
 }

@@ -277,7 +277,7 @@ pub async fn wait_for_nodes(
         nodes
             .all()
             .iter()
-            .filter(|node| is_node_ready(node))
+            .filter(|node| is_node_ready(node) && !is_marked_unready(node))
             .count()
     };
     let wait = async {
@@ -292,4 +292,14 @@ pub async fn wait_for_nodes(
             wanted,
             waited: patience,
         })
+}
+
+/// A real control plane takes this mark off some time after the kubelet reports ready; a workload
+/// that comes before would crowd on the first node that is rid of it.
+fn is_marked_unready(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints
+        .into_iter()
+        .flatten()
+        .any(|taint| taint.key == "node.kubernetes.io/not-ready")
 }

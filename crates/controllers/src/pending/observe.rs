@@ -1,7 +1,7 @@
 //! Observe: the machine, its node, and who waits for it, by reads only.
 //!
-//! Owns which facts are read live: the node of a machine that shall leave, and a task that the store
-//! does not have. A failed read is `Unknown`, never `Absent`.
+//! Owns which facts are read live: the node of a machine that shall leave with its pods, and a task
+//! that the store does not have. A failed read is `Unknown`, never `Absent`.
 
 use kube::Api;
 use shipshape_api::{NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
@@ -9,10 +9,11 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Machine, ProviderId};
 use shipshape_engine::pending::{Asker, PendingSnapshot};
-use shipshape_engine::view::{NodeView, Observed};
+use shipshape_engine::view::{NodeView, Observed, PodView};
 
 use crate::answer::{answer, found};
 use crate::context::{Context, NODES_BY_PROVIDER_ID};
+use crate::drain;
 use crate::error::PassError;
 
 /// Looks at one machine; `None` when its object is gone.
@@ -31,12 +32,19 @@ pub(super) async fn observe(
     let known = known_node(context, &pending);
     let id = machine_id(&pending, &known);
     let asker = asker(context, &pending).await;
+    let machine = machine(context, &pending, id.as_ref()).await;
+    let (node, pods) = match pending.spec.goal {
+        PendingNodeGoal::Join => (known, Observed::NotAsked),
+        PendingNodeGoal::Leave => {
+            let node = live(context, known).await;
+            let pods = pods(context, &asker, &node).await;
+            (node, pods)
+        }
+    };
     Ok(Some(PendingSnapshot {
-        machine: machine(context, &pending, id.as_ref()).await,
-        node: match pending.spec.goal {
-            PendingNodeGoal::Join => known,
-            PendingNodeGoal::Leave => live(context, known).await,
-        },
+        machine,
+        node,
+        pods,
         asker,
         pending: pending.as_ref().clone(),
     }))
@@ -71,6 +79,23 @@ async fn live(context: &Context, known: Observed<NodeView>) -> Observed<NodeView
         Observed::Present(_) | Observed::Absent => Observed::Absent,
         Observed::Unknown(why) => Observed::Unknown(why),
         Observed::NotAsked => Observed::NotAsked,
+    }
+}
+
+/// What runs on a node whose machine shall leave; a task that lives has emptied it itself.
+async fn pods(
+    context: &Context,
+    asker: &Asker,
+    node: &Observed<NodeView>,
+) -> Observed<Vec<PodView>> {
+    match (asker, node) {
+        (Asker::Nobody | Asker::Gone, Observed::Present(node)) => {
+            drain::live_pods(context, &node.name).await
+        }
+        (
+            Asker::Nobody | Asker::Gone | Asker::Waiting | Asker::Satisfied | Asker::Unknown(_),
+            _,
+        ) => Observed::NotAsked,
     }
 }
 

@@ -10,8 +10,7 @@ mod undo;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt};
 use shipshape_api::{
     NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
@@ -24,15 +23,12 @@ use shipshape_engine::ledger::{Ledger, Role};
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
-use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
+use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use crate::answer::answer;
 use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY, TASKS_BY_NODE, standing_of};
 use crate::drain;
 use crate::error::PassError;
-
-/// Pods asked for in one live list; a node runs a few hundred at most.
-const POD_PAGE: u32 = 1000;
 
 /// Looks at one task; `None` when it does not exist or has nothing more to do.
 pub(super) async fn observe(
@@ -360,7 +356,7 @@ impl Look<'_> {
     async fn at_both_nodes(&self, snapshot: &mut TaskSnapshot) {
         snapshot.old_node = self.live_old_node().await;
         snapshot.new_node = self.live_new_node().await;
-        snapshot.pods = self.live_pods().await;
+        snapshot.pods = drain::live_pods(self.context, &self.task.spec.node_name).await;
         let node = self.task.spec.node_name.as_str();
         if let Err(error) = drain::recall_attachments(self.context, node).await {
             snapshot.pods = Observed::Unknown(in_full(&error));
@@ -419,29 +415,6 @@ impl Look<'_> {
                 .await
                 .map(|node| node.as_ref().map(NodeView::of)),
         )
-    }
-
-    async fn live_pods(&self) -> Observed<Vec<PodView>> {
-        let api: Api<Pod> = Api::all(self.context.client.clone());
-        let node = &self.task.spec.node_name;
-        let params = ListParams::default()
-            .fields(&format!("spec.nodeName={node}"))
-            .limit(POD_PAGE);
-        match api.list(&params).await {
-            Ok(list)
-                if list
-                    .metadata
-                    .continue_
-                    .as_deref()
-                    .unwrap_or_default()
-                    .is_empty() =>
-            {
-                let listed = list.items.iter().map(PodView::of).collect();
-                drain::confirmed(listed, &drain::pods_as_stored(self.context, node))
-            }
-            Ok(_) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
-            Err(error) => Observed::Unknown(in_full(&error)),
-        }
     }
 
     fn new_provider_id(&self) -> Option<&str> {

@@ -47,6 +47,7 @@ fn world(goal: PendingNodeGoal, state: MachineState) -> PendingSnapshot {
         pending,
         machine: machine(state),
         node: Observed::Absent,
+        pods: Observed::NotAsked,
         asker: Asker::Waiting,
     }
 }
@@ -229,4 +230,76 @@ fn a_machine_that_the_cloud_has_lost_is_shown_as_terminated_to_the_task_that_wai
     let decision = decide(&one, &Settings::default(), start());
     assert_eq!(decision.status.csp_state, Some(CspState::Terminated));
     assert_eq!(decision.effects, []);
+}
+
+fn pod(name: &str) -> PodView {
+    PodView {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        owner: Some(("ReplicaSet".to_owned(), "web".to_owned())),
+        ..PodView::default()
+    }
+}
+
+#[test]
+fn a_machine_that_nobody_emptied_stays_until_its_pods_have_left() {
+    for asker in [Asker::Nobody, Asker::Gone] {
+        let mut one = world(PendingNodeGoal::Leave, MachineState::Ready);
+        one.asker = asker;
+        one.node = node(true, true);
+        assert_eq!(
+            effects(&one, start()),
+            NONE,
+            "nobody has looked at its pods"
+        );
+        one.pods = Observed::Unknown("no answer".to_owned());
+        assert_eq!(effects(&one, late()), NONE);
+        one.pods = Observed::Present(vec![pod("web-1"), pod("web-2")]);
+        assert_eq!(effects(&one, late()), NONE, "no deadline makes it go");
+        let status = decide(&one, &Settings::default(), start()).status;
+        assert_eq!(
+            status.waiting_for.as_deref(),
+            Some("pod default/web-1 and 1 more to leave node node-1: drain it first")
+        );
+        one.pods = Observed::Present(Vec::new());
+        assert_eq!(effects(&one, start()), ["DeleteMachine"]);
+    }
+}
+
+#[test]
+fn pods_that_live_or_end_with_their_node_do_not_keep_its_machine() {
+    let daemon = PodView {
+        owner: Some(("DaemonSet".to_owned(), "agent".to_owned())),
+        ..pod("agent")
+    };
+    let mirror = PodView {
+        mirror: true,
+        ..pod("proxy")
+    };
+    let finished = PodView {
+        finished: true,
+        ..pod("job")
+    };
+    let mut one = world(PendingNodeGoal::Leave, MachineState::Ready);
+    one.asker = Asker::Nobody;
+    one.node = node(true, true);
+    one.pods = Observed::Present(vec![daemon, mirror, finished]);
+    assert_eq!(effects(&one, start()), ["DeleteMachine"]);
+}
+
+#[test]
+fn a_silent_node_keeps_its_machine_until_the_grace_of_its_pods_is_over() {
+    let leaving = PodView {
+        terminating: true,
+        gone_by: Some(start()),
+        ..pod("web-1")
+    };
+    let mut one = world(PendingNodeGoal::Leave, MachineState::Ready);
+    one.asker = Asker::Nobody;
+    one.node = node(false, true);
+    one.pods = Observed::Present(vec![leaving]);
+    assert_eq!(effects(&one, start()), NONE);
+    assert_eq!(effects(&one, late()), ["DeleteMachine"]);
+    one.node = node(true, true);
+    assert_eq!(effects(&one, late()), NONE, "its kubelet is still at it");
 }

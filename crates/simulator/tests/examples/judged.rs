@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use kube::Client;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::client::Body;
+use kube::{Api, Client};
 use serde_json::{Value, json};
+use shipshape_api::NodePatchRun;
 
 /// Sends every example, and every bad twin, and complains about each wrong answer.
 pub(crate) async fn assert_examples_are_judged_rightly(client: &Client) {
@@ -49,6 +51,36 @@ pub(crate) async fn assert_examples_are_judged_rightly(client: &Client) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_provider_is_fixed_by_the_plan(client).await;
+}
+
+/// A run's provider can be mended until the run has its plan.
+async fn assert_provider_is_fixed_by_the_plan(client: &Client) {
+    let api: Api<NodePatchRun> =
+        Api::namespaced(client.clone(), shipshape_api::names::DEFAULT_NAMESPACE);
+    let run: NodePatchRun = serde_json::from_value(json!({
+        "metadata": {"name": "planned"},
+        "spec": {"provider": {"type": "embeded"}},
+    }))
+    .unwrap();
+    api.create(&PostParams::default(), &run).await.unwrap();
+    let to = |provider: &str| Patch::Merge(json!({"spec": {"provider": {"type": provider}}}));
+    let params = PatchParams::default();
+    api.patch("planned", &params, &to("embedded"))
+        .await
+        .unwrap();
+    let plan = Patch::Merge(json!({"status": {"plan": {"planVersion": "1"}}}));
+    api.patch_status("planned", &params, &plan).await.unwrap();
+    api.patch(
+        "planned",
+        &params,
+        &Patch::Merge(json!({"spec": {"paused": true}})),
+    )
+    .await
+    .unwrap();
+    let refused = api.patch("planned", &params, &to("vmware")).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(names_field(&message, "spec.provider.type"), "{message}");
 }
 
 /// Whether a message blames this field, and not merely one whose name begins so.
