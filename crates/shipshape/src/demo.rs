@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::cli::{DemoOptions, Format};
-use crate::output::{complain, say};
+use crate::output::{Reader, complain, reader_gone, say, unheard};
 use crate::signals::Signals;
 use crate::simulate::tell;
 use view::Screen;
@@ -41,10 +41,14 @@ async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
             complain("ended on the way; the cluster is gone");
             return Ok(ExitCode::from(asked.code()));
         }
+        () = reader_gone() => return Ok(unheard()),
         rolled = Box::pin(roll(options)) => rolled?,
     };
-    summarise(options, &rolled.report)?;
+    let reader = summarise(options, &rolled.report)?;
     if !options.once {
+        if reader == Reader::Gone {
+            return Ok(unheard());
+        }
         stay(&rolled, &mut signals).await?;
     }
     rolled.serving.abort();
@@ -101,7 +105,7 @@ async fn roll(options: &DemoOptions) -> anyhow::Result<Rolled> {
     })
 }
 
-fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
+fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<Reader> {
     if options.output == Format::Text {
         say("\n")?;
     }
