@@ -296,7 +296,10 @@ impl Context {
                 vitals: self.vitals.clone(),
                 clock: self.clock,
             })),
-            _ => Err(PassError::NoProvider(kind.to_owned())),
+            _ => Err(PassError::NoProvider {
+                wanted: kind.to_owned(),
+                known: self.provider_types(),
+            }),
         }
     }
 

@@ -22,9 +22,14 @@ pub(crate) enum PassError {
     /// A member shall leave an etcd that nobody has said how to reach.
     #[error("the controller's file has no etcd block")]
     NoEtcd,
-    /// The task names a cloud that this operator does not speak to.
-    #[error("no provider of type {0:?} is configured")]
-    NoProvider(String),
+    /// The object names no cloud, or one that this operator does not speak to.
+    #[error("{}", no_provider(.wanted, .known))]
+    NoProvider {
+        /// The type that it names, empty where it names none.
+        wanted: String,
+        /// The types that this operator speaks to.
+        known: Vec<String>,
+    },
 }
 
 impl PassError {
@@ -49,7 +54,42 @@ impl PassError {
                 etcd::ErrorClass::Transient => ErrorClass::Transient,
                 etcd::ErrorClass::Denied => ErrorClass::Denied,
             },
-            Self::NoProvider(_) | Self::NoEtcd => ErrorClass::Invalid,
+            Self::NoProvider { .. } | Self::NoEtcd => ErrorClass::Invalid,
         }
+    }
+}
+
+/// Names the field, and what it may be.
+fn no_provider(wanted: &str, known: &[String]) -> String {
+    let known = match known.join(", ") {
+        none if none.is_empty() => "none".to_owned(),
+        known => known,
+    };
+    if wanted.is_empty() {
+        format!("spec.provider.type is not set; supported here: {known}")
+    } else {
+        format!("spec.provider.type {wanted:?} is not supported here; supported: {known}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_cloud_is_told_with_the_field_and_the_known_ones() {
+        let told = |wanted: &str, known: &[&str]| {
+            let known = known.iter().map(|one| (*one).to_owned()).collect();
+            let wanted = wanted.to_owned();
+            PassError::NoProvider { wanted, known }.to_string()
+        };
+        assert_eq!(
+            told("", &["aws", "embedded"]),
+            "spec.provider.type is not set; supported here: aws, embedded"
+        );
+        assert_eq!(
+            told("gcp", &[]),
+            "spec.provider.type \"gcp\" is not supported here; supported: none"
+        );
     }
 }

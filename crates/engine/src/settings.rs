@@ -1,10 +1,14 @@
 //! Every time constant and limit that a decision uses, as a setting with its unit and its reason.
 //!
 //! Owns the defaults. Must not be read from the environment here: the binary parses its
-//! configuration file into this value once and hands it down.
+//! configuration file into this value once and hands it down. `check` says which values make sense.
+
+mod check;
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
+
+pub use check::WrongSetting;
 
 /// How long each step of a task may take before it counts as overdue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

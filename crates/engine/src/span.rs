@@ -1,6 +1,6 @@
 //! Lengths of time as manifests write them: `90s`, `1h30m`.
 //!
-//! Owns the reading of such text. Must not guess: text that is no length of time is an error with the
+//! Owns the reading and the writing of such text. Must not guess: text that is no length of time is an error with the
 //! text in it. The schema has refused most of it before it gets here.
 
 use jiff::SignedDuration;
@@ -21,6 +21,12 @@ pub fn parse(text: Option<&str>) -> Result<SignedDuration, NotASpan> {
             .filter(|span| !span.is_negative())
             .ok_or_else(|| NotASpan(text.to_owned())),
     }
+}
+
+/// A length of time as a person writes it. The library calls a negative one a time that was so long ago.
+pub fn written(span: SignedDuration) -> String {
+    let sign = if span.is_negative() { "-" } else { "" };
+    format!("{sign}{:#}", span.abs())
 }
 
 #[cfg(test)]
@@ -45,6 +51,13 @@ mod tests {
         ];
         for (text, seconds) in table {
             assert_eq!(parse(text).unwrap().as_secs(), seconds, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn spans_are_written_as_people_write_them() {
+        for (seconds, text) in [(0, "0s"), (90, "1m 30s"), (-300, "-5m")] {
+            assert_eq!(written(SignedDuration::from_secs(seconds)), text);
         }
     }
 

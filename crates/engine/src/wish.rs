@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use shipshape_api::conditions::ABORTED;
+use shipshape_api::conditions::{ABORTED, ACCEPTED};
 use shipshape_api::names::{ANNOTATION_ACKNOWLEDGED, ANNOTATION_RETRY};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
@@ -94,6 +94,9 @@ fn resume(run: &NodePatchRun, status: &NodePatchRunStatus) -> Granted {
         .unwrap_or(0);
     let is_paused = run.spec.paused() || status.paused == Some(true);
     if !is_paused {
+        if let Some(why) = refusal(run, status) {
+            return unchanged(format!("run {name} is not paused"), why);
+        }
         let waits = status.waiting_for.as_deref().unwrap_or("nothing");
         return unchanged(
             format!("run {name} is not paused"),
@@ -111,11 +114,27 @@ fn resume(run: &NodePatchRun, status: &NodePatchRunStatus) -> Granted {
     } else {
         json!({ "spec": { "paused": false } })
     };
+    let (done, next) = match refusal(run, status) {
+        Some(why) => (format!("the pause of run {name} is lifted"), why),
+        None => (format!("run {name} is resumed"), next),
+    };
     Granted {
         change: Some(change),
-        done: format!("run {name} is resumed"),
+        done,
         next,
     }
+}
+
+/// Why no node begins although nothing is paused: the run as it stands was not accepted.
+fn refusal(run: &NodePatchRun, status: &NodePatchRunStatus) -> Option<String> {
+    let mut found = status.conditions.iter();
+    let refused = found.find(|one| one.type_ == ACCEPTED && one.status == "False")?;
+    let why = &refused.message;
+    Some(format!(
+        "no node begins, because the run is refused ({}): {why}; mend that, then see: shipshape explain {}",
+        refused.reason,
+        handle(run)
+    ))
 }
 
 /// What a wish to try a node again comes to. `now` makes the wish a new one.

@@ -3,7 +3,7 @@
 //! Owns the order in which facts are told. What the logs gained is told before the change that was
 //! just seen, so that a cloud call is judged by what was visible when it was made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -38,8 +38,8 @@ struct Seen {
     members: usize,
     /// Provider ids of machines, kept after the machines are gone.
     provider_ids: BTreeMap<String, String>,
-    /// UIDs of all runs that there ever were.
-    runs: BTreeSet<String>,
+    /// All runs that there ever were, by UID: namespace and name.
+    runs: BTreeMap<String, (String, String)>,
     /// Where each operator meets its faults, and what it heard.
     ears: Vec<Faults>,
 }
@@ -53,7 +53,7 @@ impl Seen {
             calls: stage.cloud.log().len(),
             members: 0,
             provider_ids: BTreeMap::new(),
-            runs: BTreeSet::new(),
+            runs: BTreeMap::new(),
             ears,
         }
     }
@@ -131,8 +131,7 @@ impl Stores {
                     let (stage, seen) = (stage.clone(), Arc::clone(seen));
                     let changed = Arc::clone(runs_changed);
                     move |change: Change<NodePatchRun>| {
-                        let uid = change.object().metadata.uid.clone();
-                        lock(&seen).runs.extend(uid);
+                        lock(&seen).runs.extend(run_key(change.object()));
                         see(&stage, &seen, run_fact(&change));
                         changed.notify_one();
                     }
@@ -195,15 +194,20 @@ impl Observer {
         work(&mut seen.witness)
     }
 
-    /// How many runs there ever were.
-    pub fn runs_seen(&self) -> usize {
-        lock(&self.seen).runs.len()
+    /// Namespaces and names of all runs that there ever were; one that came again is there twice.
+    pub fn runs_seen(&self) -> Vec<(String, String)> {
+        lock(&self.seen).runs.values().cloned().collect()
     }
 
     /// The picture so far.
     pub fn timeline(&self) -> Timeline {
         lock(&self.seen).timeline.clone()
     }
+}
+
+fn run_key(run: &NodePatchRun) -> Option<(String, (String, String))> {
+    let name = (run.namespace().unwrap_or_default(), run.name_any());
+    run.uid().map(|uid| (uid, name))
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {

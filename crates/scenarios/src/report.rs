@@ -30,6 +30,9 @@ pub struct Report {
     pub outcome: Outcome,
     /// What was expected and did not come about; empty when all did.
     pub unmet: Vec<String>,
+    /// What others have brought into the cluster and the story is not judged by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_aside: Vec<String>,
     /// The seed it was played with.
     pub seed: u64,
     /// Seconds that passed in the world, from the intents to the end.
@@ -182,6 +185,9 @@ impl fmt::Display for Report {
             self.virtual_seconds, self.wall_seconds
         )?;
         writeln!(formatter, "  trace      {}", self.trace_hash)?;
+        for guest in &self.left_aside {
+            writeln!(formatter, "  LEFT ASIDE {guest}")?;
+        }
         for violation in &self.violations {
             writeln!(
                 formatter,

@@ -7,6 +7,7 @@ mod events;
 mod last_words;
 mod leftovers;
 mod operator_process;
+mod own;
 mod runs;
 mod standstill;
 mod troubles;
@@ -34,6 +35,7 @@ use crate::timeline::Timeline;
 use crate::witness::Witness;
 
 pub use operator_process::OperatorProcess;
+use own::Own;
 pub use troubles::Troubles;
 
 /// A story that could not be played.
@@ -158,6 +160,8 @@ pub async fn play_troubled(
             .await
             .map_err(|error| error.at(&format!("intents[{index}]")))?;
     }
+    let own = Own::of(scenario);
+    let mut left_aside = Vec::new();
     let limit = start
         .checked_add(scenario.expect.within)
         .unwrap_or(Timestamp::MAX);
@@ -175,18 +179,21 @@ pub async fn play_troubled(
     };
     if has_ended {
         troubles.end().await;
-        last_words::hear(stage, &observer).await;
+        last_words::hear(stage, &own, &observer).await;
         observer.with_witness(|witness| witness.begin_rest(stage.clock.now()));
         let rest = Duration::try_from(scenario.expect.rest).unwrap_or_default();
         tokio::time::sleep(rest).await;
         observer.with_witness(|witness| witness.rest(stage.clock.now()));
-        for (invariant, text) in leftovers::find(stage, &observer, machines).await? {
+        let found = leftovers::find(stage, &own, &observer, machines).await?;
+        left_aside = found.left_aside;
+        for (invariant, text) in found.leftovers {
             let now = stage.clock.now();
             observer.with_witness(|witness| witness.found(invariant, now, text));
         }
     }
     operator_process.stop().await?;
-    let mut report = report(scenario, &observer, has_ended, &span);
+    let mut report = report(scenario, &own, &observer, has_ended, &span);
+    report.left_aside = left_aside;
     report.unmet.extend(untold(stage, &scenario.expect).await?);
     Ok(Played {
         report,
@@ -280,14 +287,20 @@ pub(crate) fn is_settled(run: &NodePatchRun) -> bool {
     (is_over(status) && !is_kept) || is_refused
 }
 
-fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span) -> Report {
-    let runs = observer.runs.list();
+fn report(
+    scenario: &Scenario,
+    own: &Own,
+    observer: &Observer,
+    has_ended: bool,
+    span: &Span,
+) -> Report {
+    let runs = own.runs(observer);
+    let tasks = own.tasks(observer);
     let is_done = has_ended
         && runs
             .iter()
             .all(|run| run.status.as_ref().is_some_and(is_over));
     let step = |wanted: TaskStep| {
-        let tasks = observer.tasks.list();
         let steps = tasks.iter().filter_map(|task| task.status.as_ref());
         steps.filter(|status| status.step_name() == wanted).count()
     };
@@ -295,12 +308,7 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
         .iter()
         .filter_map(|run| run.status.as_ref()?.total)
         .sum();
-    let left = observer
-        .tasks
-        .list()
-        .iter()
-        .filter(|it| has_left(it))
-        .count();
+    let left = tasks.iter().filter(|it| has_left(it)).count();
     let nodes = NodeCount {
         total: usize::try_from(total).unwrap_or_default(),
         replaced: step(TaskStep::Done) - left,
@@ -317,6 +325,7 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
             (true, false) => Outcome::Stalled,
         },
         unmet: Vec::new(),
+        left_aside: Vec::new(),
         seed: 0,
         virtual_seconds: span.inside,
         wall_seconds: span.outside,
@@ -329,7 +338,7 @@ fn report(scenario: &Scenario, observer: &Observer, has_ended: bool, span: &Span
     });
     report.unmet = unmet(&scenario.expect, &report);
     if report.outcome == Outcome::Stalled && scenario.expect.outcome != Outcome::Stalled {
-        report.unmet.extend(standstill::describe(observer));
+        report.unmet.extend(standstill::describe(own, observer));
     }
     let missing = runs.iter().flat_map(|run| missing(&scenario.expect, run));
     report.unmet.extend(missing);

@@ -78,7 +78,8 @@ pub(crate) struct DemoOptions {
     /// End when the roll is done, with code 0 if it went well.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Where to write the kubeconfig [default: a file in the temporary directory].
+    /// Where to write the kubeconfig; the file goes when the demo ends, and one that somebody else has
+    /// written is not touched [default: a file in the temporary directory].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Drives every chance in the cluster; the same seed gives the same story.

@@ -11,6 +11,9 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use shipshape_api::names;
 use shipshape_engine::settings::Settings;
+use shipshape_engine::span::written;
+
+use crate::namespace;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -148,24 +151,44 @@ impl Config {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let LeaderElection {
-            lease_duration,
-            renew_deadline,
-            retry_period,
-            ..
-        } = &self.leader_election;
-        anyhow::ensure!(
-            renew_deadline < lease_duration,
-            "leaderElection.renewDeadline {renew_deadline:#} must be less than leaseDuration \
-             {lease_duration:#}"
-        );
-        anyhow::ensure!(
-            retry_period.is_positive() && retry_period < renew_deadline,
-            "leaderElection.retryPeriod {retry_period:#} must be above 0 and less than \
-             renewDeadline {renew_deadline:#}"
-        );
-        anyhow::ensure!(!self.namespace.is_empty(), "namespace must not be empty");
+        self.settings.check()?;
+        self.leader_election.check()?;
+        let lock_namespace = self.lock_namespace.as_ref();
+        let named = [
+            ("namespace", Some(&self.namespace)),
+            ("lockNamespace", lock_namespace),
+        ];
+        for (key, name) in named {
+            if let Some(name) = name {
+                namespace::checked(name).map_err(|wrong| anyhow::anyhow!("{key}: {wrong}"))?;
+            }
+        }
         self.etcd.as_ref().map_or(Ok(()), Etcd::check)
+    }
+}
+
+impl LeaderElection {
+    fn check(&self) -> anyhow::Result<()> {
+        let Self {
+            enabled: _,
+            lease_duration: lease,
+            renew_deadline: renew,
+            retry_period: retry,
+        } = self;
+        anyhow::ensure!(
+            retry.is_positive() && retry < renew,
+            "leaderElection.retryPeriod is {}; right would be a time above 0s and below renewDeadline, \
+             which is {}",
+            written(*retry),
+            written(*renew)
+        );
+        anyhow::ensure!(
+            renew < lease,
+            "leaderElection.renewDeadline is {}; right would be a time below leaseDuration, which is {}",
+            written(*renew),
+            written(*lease)
+        );
+        Ok(())
     }
 }
 
@@ -179,8 +202,8 @@ impl Etcd {
         }
         anyhow::ensure!(
             self.timeout.is_positive(),
-            "etcd.timeout {:#} must be above 0",
-            self.timeout
+            "etcd.timeout is {}; right would be a time above 0s, such as 5s",
+            written(self.timeout)
         );
         let files = [
             ("caFile", &self.ca_file),
@@ -204,6 +227,36 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let loaded = Config::load(Some(file.path()));
         loaded.err().map(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_time_or_a_namespace_that_makes_no_sense_is_refused_by_its_field() {
+        assert_eq!(refusal("settings: { cloudLag: 0s }"), None);
+        let table = [
+            (
+                "settings: { deadlines: { join: -5m } }",
+                "settings.deadlines.join is -5m; right would be",
+            ),
+            (
+                "settings: { sweep: { every: 0s } }",
+                "settings.sweep.every is 0s; right would be",
+            ),
+            (
+                "leaderElection: { retryPeriod: -1s }",
+                "leaderElection.retryPeriod is -1s; right would be",
+            ),
+            (
+                "leaderElection: { leaseDuration: 0s }",
+                "leaderElection.renewDeadline is 10s; right would be",
+            ),
+            ("namespace: ''", "namespace: \"\" is not"),
+            ("namespace: Ship_Shape", "namespace: \"Ship_Shape\" is not"),
+            ("lockNamespace: a/b", "lockNamespace: \"a/b\" is not"),
+        ];
+        for (text, expected) in table {
+            let told = refusal(text).unwrap();
+            assert!(told.contains(expected), "{text}\n{told}");
+        }
     }
 
     #[test]

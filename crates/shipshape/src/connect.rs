@@ -16,6 +16,7 @@ use shipshape_cluster::Clock;
 use shipshape_cluster::error::in_full;
 
 use crate::failure::Failure;
+use crate::namespace;
 
 /// What people's commands call themselves to the API; audit logs tell them from the operator by it.
 const USER_AGENT: &str = concat!("shipshape-cli/", env!("CARGO_PKG_VERSION"));
@@ -32,7 +33,7 @@ pub(crate) struct ClusterOptions {
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     pub(crate) context: Option<String>,
     /// Which namespace [default: that of the context].
-    #[arg(short, long, value_name = "NAME", help_heading = "Cluster")]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace::checked, help_heading = "Cluster")]
     pub(crate) namespace: Option<String>,
 }
 

@@ -21,28 +21,41 @@ use crate::cli::ControllerOptions;
 use crate::config::{self, Config, LeaderElection};
 use crate::connect::{self, ClusterOptions};
 use crate::logs;
+use crate::namespace;
 use crate::signals::Signals;
 use requests::Counting;
 
 /// What the operator calls itself to the API.
 const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
 
+/// The variable that names the namespace of the locks.
+const LOCK_NAMESPACE: &str = "LOCK_NAMESPACE";
+
 pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
-    logs::start(options.log_format, &options.log_level)?;
+    logs::start(
+        options.log_format,
+        "--log-level (or SHIPSHAPE_LOG)",
+        &options.log_level,
+    )?;
     let mut config = Config::load(options.config.as_deref())?;
     if let Some(leader_elect) = options.leader_elect {
         config.leader_election.enabled = leader_elect;
     }
+    let lock_namespace = lock_namespace(&config)?;
     // A pass takes a millisecond, so one thread is enough; and what it frees it uses again, where each
     // of several would keep a heap of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
-    runtime.block_on(work(options, config))
+    runtime.block_on(work(options, config, lock_namespace))
 }
 
-async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<ExitCode> {
+async fn work(
+    options: &ControllerOptions,
+    config: Config,
+    lock_namespace: String,
+) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let identity = identity();
     let vitals = Vitals::default();
@@ -56,7 +69,7 @@ async fn work(options: &ControllerOptions, config: Config) -> anyhow::Result<Exi
         etcd: config.etcd.as_ref().map(etcd),
         election: election(&config, &identity),
         places: Places {
-            lock_namespace: lock_namespace(&config),
+            lock_namespace,
             namespace: config.namespace,
             identity,
         },
@@ -175,9 +188,15 @@ fn identity() -> String {
     })
 }
 
-fn lock_namespace(config: &Config) -> String {
-    std::env::var("LOCK_NAMESPACE")
-        .ok()
-        .or_else(|| config.lock_namespace.clone())
-        .unwrap_or_else(|| config.namespace.clone())
+/// Where the locks are; the environment is stronger than the file.
+fn lock_namespace(config: &Config) -> anyhow::Result<String> {
+    match std::env::var(LOCK_NAMESPACE) {
+        Ok(name) => {
+            namespace::checked(&name).map_err(|wrong| anyhow::anyhow!("{LOCK_NAMESPACE}: {wrong}"))
+        }
+        Err(_) => Ok(config
+            .lock_namespace
+            .clone()
+            .unwrap_or_else(|| config.namespace.clone())),
+    }
 }

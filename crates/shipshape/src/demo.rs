@@ -7,7 +7,6 @@ mod kubeconfig;
 mod pace;
 mod view;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -19,9 +18,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::cli::{DemoOptions, Format};
-use crate::output::{complain, say};
+use crate::output::{Reader, complain, reader_gone, say, unheard};
 use crate::signals::Signals;
 use crate::simulate::tell;
+use kubeconfig::KubeconfigFile;
 use view::Screen;
 
 pub(crate) fn run(options: &DemoOptions) -> anyhow::Result<ExitCode> {
@@ -41,10 +41,14 @@ async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
             complain("ended on the way; the cluster is gone");
             return Ok(ExitCode::from(asked.code()));
         }
+        () = reader_gone() => return Ok(unheard()),
         rolled = Box::pin(roll(options)) => rolled?,
     };
-    summarise(options, &rolled.report)?;
+    let reader = summarise(options, &rolled.report)?;
     if !options.once {
+        if reader == Reader::Gone {
+            return Ok(unheard());
+        }
         stay(&rolled, &mut signals).await?;
     }
     rolled.serving.abort();
@@ -60,7 +64,7 @@ async fn show(options: &DemoOptions) -> anyhow::Result<ExitCode> {
 struct Rolled {
     report: Report,
     stage: Stage,
-    kubeconfig: PathBuf,
+    kubeconfig: KubeconfigFile,
     serving: JoinHandle<std::io::Result<()>>,
     _world: World,
 }
@@ -77,8 +81,8 @@ async fn roll(options: &DemoOptions) -> anyhow::Result<Rolled> {
         .context("cannot listen on loopback")?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn(world.api().clone().serve(listener));
-    let kubeconfig = kubeconfig::write(options.kubeconfig.as_deref(), address)?;
-    let screen = Screen::start(&stage, options, &kubeconfig).await;
+    let kubeconfig = KubeconfigFile::write(options.kubeconfig.as_deref(), address)?;
+    let screen = Screen::start(&stage, options, kubeconfig.path()).await;
     let played = {
         let play = Box::pin(play_on(&stage, &scenario));
         let mut ticking = Box::pin(screen.run(options.speed));
@@ -101,7 +105,7 @@ async fn roll(options: &DemoOptions) -> anyhow::Result<Rolled> {
     })
 }
 
-fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
+fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<Reader> {
     if options.output == Format::Text {
         say("\n")?;
     }
@@ -112,8 +116,8 @@ fn summarise(options: &DemoOptions, report: &Report) -> anyhow::Result<()> {
 async fn stay(rolled: &Rolled, signals: &mut Signals) -> anyhow::Result<()> {
     say(&format!(
         "\nThe cluster stays up. Try:  export KUBECONFIG={}\n  kubectl get nodes,npr,npt\n  shipshape status\n  \
-         shipshape simulate --from-cluster\nCtrl-C ends it.\n",
-        rolled.kubeconfig.display()
+         shipshape simulate --from-cluster\nCtrl-C ends it, and the file goes with it.\n",
+        rolled.kubeconfig.path().display()
     ))?;
     let mut operator = OperatorProcess::new(&rolled.stage, &Settings::default());
     operator.start();

@@ -209,7 +209,7 @@ impl Canvas {
         text.push_str("\x1b[0J");
         text.push_str(WRAP);
         self.drawn = lines.len();
-        say(&text)
+        say(&text).map(drop)
     }
 }
 

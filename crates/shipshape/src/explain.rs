@@ -54,7 +54,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
         match options.output {
             Format::Text => say(&words(&told, is_coloured()))?,
             Format::Json => say(&format!("{}\n", serde_json::to_string(&told)?))?,
-        }
+        };
         Ok(ExitCode::SUCCESS)
     })
 }

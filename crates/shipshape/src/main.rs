@@ -1,7 +1,7 @@
 //! The one binary of Shipshape: parses the command line, sets up logs and hands over.
 //!
 //! Owns the exit codes: 0 as asked, 1 not as expected, 2 wrong input, 101 a defect, 130 and 143 ended by
-//! a signal; `verify` has its own. Must not contain logic of its own.
+//! a signal, 141 cut short by whoever read; `verify` has its own. Must not contain logic of its own.
 
 mod cli;
 mod config;
@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod logs;
 mod manifest;
+mod namespace;
 mod orders;
 mod output;
 mod panics;

@@ -4,18 +4,59 @@
 //! Owns the handling of a reader that went away. Progress is for terminals only.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
 
 /// Least time between two words about progress.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Whether somebody still reads what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// As far as one can tell.
+    There,
+    /// It has seen enough: whoever has more to say ends.
+    Gone,
+}
+
+/// What a shell expects from a process whose reader has gone, as of one that the signal has ended.
+const READER_GONE: u8 = 141;
+
+/// How a command ends that had more to say than its reader wanted: without a word.
+pub(crate) fn unheard() -> ExitCode {
+    ExitCode::from(READER_GONE)
+}
+
 /// Writes an answer. A reader that has seen enough is not an error.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+pub(crate) fn say(text: &str) -> io::Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => {
+            let words = format!("cannot write to standard output: {error}");
+            Err(io::Error::new(error.kind(), words))
+        }
     }
+}
+
+/// Returns when the other end of a pipe is closed, and never where standard output is none. A command
+/// that waits for changes would learn of it with the next one only.
+pub(crate) async fn reader_gone() {
+    // What cannot be watched, such as a file, has no reader to lose. Nothing is written this way: other ways
+    // to say it is a pipe would make writes to it end early while it is full.
+    if !io::stdout().is_terminal()
+        && let Ok(out) = io::stdout().as_fd().try_clone_to_owned()
+        && let Ok(out) = Sender::from_owned_fd_unchecked(out)
+        && out.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Writes a complaint. If even that fails, nobody is there to hear it.

@@ -75,7 +75,7 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         match options.output {
             Format::Text => say(&words::of(&preview, options, is_coloured()))?,
             Format::Json => say(&format!("{}\n", serde_json::to_string(&preview)?))?,
-        }
+        };
         Ok(ExitCode::SUCCESS)
     })
 }

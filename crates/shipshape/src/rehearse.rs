@@ -16,7 +16,7 @@ use crate::connect::Cluster;
 use crate::drawing::short;
 use crate::failure::Failure;
 use crate::manifest;
-use crate::output::{Progress, complain, say};
+use crate::output::{Progress, Reader, complain, say, unheard};
 use crate::simulate::{code, draw, seeds};
 use crate::survey::Survey;
 
@@ -60,8 +60,11 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
         })?;
         drop(progress);
         is_as_expected &= rehearsed.played.report.is_as_expected();
-        report(options, copy, &rehearsed)?;
+        let reader = report(options, copy, &rehearsed)?;
         draw(options, &rehearsed.played.timeline, &run.name_any(), seed)?;
+        if reader == Reader::Gone && options.seeds.is_some() {
+            return Ok(unheard());
+        }
     }
     Ok(code(is_as_expected))
 }
@@ -122,16 +125,14 @@ fn whole_cluster() -> Result<NodePatchRun, Failure> {
 }
 
 /// The usual report, and the nodes that were not replaced by the names that they have in the cluster.
-fn report(options: &SimulateOptions, copy: &Copy, rehearsed: &Rehearsed) -> anyhow::Result<()> {
+fn report(options: &SimulateOptions, copy: &Copy, rehearsed: &Rehearsed) -> anyhow::Result<Reader> {
     let report = &rehearsed.played.report;
     let left = rehearsed.left.iter();
     let left = left.map(|(node, why)| (copy.originals.get(node).unwrap_or(node), why));
-    match options.output {
+    let text = match options.output {
         Format::Text => {
-            say(&report.to_string())?;
-            for (node, why) in left {
-                say(&format!("  NOT REPLACED {node}: {why}\n"))?;
-            }
+            let left = left.map(|(node, why)| format!("  NOT REPLACED {node}: {why}\n"));
+            std::iter::once(report.to_string()).chain(left).collect()
         }
         Format::Json => {
             let left: Vec<Value> = left
@@ -141,8 +142,8 @@ fn report(options: &SimulateOptions, copy: &Copy, rehearsed: &Rehearsed) -> anyh
             if let Value::Object(fields) = &mut value {
                 fields.insert("notReplaced".to_owned(), left.into());
             }
-            say(&format!("{value}\n"))?;
+            format!("{value}\n")
         }
-    }
-    Ok(())
+    };
+    Ok(say(&text)?)
 }

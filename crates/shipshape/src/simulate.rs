@@ -15,10 +15,11 @@ use shipshape_scenarios::timeline::Timeline;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 
 use crate::cli::{Format, SimulateOptions};
-use crate::output::{Progress, say};
+use crate::output::{Progress, Reader, say, unheard};
 
 pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     crate::logs::start_virtual(&options.log_level)?;
+    check_timeline(options)?;
     if options.from_cluster {
         return crate::rehearse::run(options);
     }
@@ -36,8 +37,11 @@ pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
         let Played { report, timeline } = play_alone(&scenario, seed)?;
         is_as_expected &= report.is_as_expected();
         drop(progress);
-        tell(options.output, &report)?;
+        let reader = tell(options.output, &report)?;
         draw(options, &timeline, &scenario.name, seed)?;
+        if reader == Reader::Gone && options.seeds.is_some() {
+            return Ok(unheard());
+        }
     }
     Ok(code(is_as_expected))
 }
@@ -59,10 +63,31 @@ pub(crate) fn draw(
 ) -> anyhow::Result<()> {
     if let Some(file) = &options.timeline {
         let title = format!("{name}, seed {seed}");
-        std::fs::write(file, timeline.svg(&title))
-            .with_context(|| format!("cannot write --timeline {}", file.display()))?;
+        std::fs::write(file, timeline.svg(&title)).with_context(|| no_timeline(file))?;
     }
     Ok(())
+}
+
+/// Sees whether the picture can be written, before a long play. What is there is left as it is.
+fn check_timeline(options: &SimulateOptions) -> anyhow::Result<()> {
+    let Some(file) = &options.timeline else {
+        return Ok(());
+    };
+    let is_new = !file.exists();
+    let mut open = std::fs::File::options();
+    open.write(true)
+        .create(true)
+        .truncate(false)
+        .open(file)
+        .with_context(|| no_timeline(file))?;
+    if is_new {
+        std::fs::remove_file(file).with_context(|| no_timeline(file))?;
+    }
+    Ok(())
+}
+
+fn no_timeline(file: &Path) -> String {
+    format!("cannot write --timeline {}", file.display())
 }
 
 /// How a play ends for a shell.
@@ -130,10 +155,9 @@ fn tell_of(progress: &Mutex<Progress>, words: impl FnOnce() -> String) {
 }
 
 /// Prints a report: JSON as one object a line.
-pub(crate) fn tell(format: Format, report: &Report) -> anyhow::Result<()> {
-    match format {
+pub(crate) fn tell(format: Format, report: &Report) -> anyhow::Result<Reader> {
+    Ok(match format {
         Format::Text => say(&report.to_string())?,
         Format::Json => say(&format!("{}\n", serde_json::to_string(report)?))?,
-    }
-    Ok(())
+    })
 }

@@ -4,6 +4,7 @@
 
 mod overview;
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::cli::{Format, StatusOptions};
 use crate::connect::Cluster;
 use crate::drawing::{Canvas, is_coloured, is_terminal, rows};
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{Reader, reader_gone, say, unheard};
 use crate::signals::Signals;
 use crate::target::Thing;
 use overview::{Overview, lines, overview};
@@ -69,7 +70,10 @@ async fn look(
     let now = cluster.now().await?;
     let wanted = runs.iter().filter(|run| is_wanted(cluster, options, run));
     let runs: Vec<NodePatchRun> = wanted.cloned().collect();
-    Ok(overview(&runs, tasks, &lease, now))
+    Ok(Overview {
+        namespace: options.cluster.namespace.clone(),
+        ..overview(&runs, tasks, &lease, now)
+    })
 }
 
 fn is_wanted(cluster: &Cluster, options: &StatusOptions, run: &NodePatchRun) -> bool {
@@ -84,16 +88,16 @@ fn is_wanted(cluster: &Cluster, options: &StatusOptions, run: &NodePatchRun) -> 
     }
 }
 
-fn tell(options: &StatusOptions, seen: &Overview) -> anyhow::Result<()> {
-    match options.output {
-        Format::Text => {
-            let mut text = lines(seen, is_coloured()).join("\n");
-            text.push('\n');
-            say(&text)?;
-        }
-        Format::Json => say(&format!("{}\n", serde_json::to_string(seen)?))?,
+fn tell(options: &StatusOptions, seen: &Overview) -> anyhow::Result<Reader> {
+    let mut text = match options.output {
+        Format::Text => lines(seen, is_coloured()).join("\n"),
+        Format::Json => serde_json::to_string(seen)?,
+    };
+    text.push('\n');
+    if options.watch && options.output == Format::Text {
+        text.push('\n');
     }
-    Ok(())
+    Ok(say(&text)?)
 }
 
 /// Copies of what is drawn, and who says when they have changed.
@@ -145,13 +149,13 @@ async fn watch(cluster: &Cluster, options: &StatusOptions) -> anyhow::Result<Exi
     let watch = Watch::start(cluster).await;
     let is_live = is_terminal() && options.output == Format::Text;
     let mut canvas = Canvas::default();
+    let mut gone = pin!(reader_gone());
     loop {
         match (watch.look(cluster, options).await, is_live) {
             (Ok(seen), true) => canvas.draw(&fitted(&seen))?,
             (Ok(seen), false) => {
-                tell(options, &seen)?;
-                if options.output == Format::Text {
-                    say("\n")?;
+                if tell(options, &seen)? == Reader::Gone {
+                    return Ok(unheard());
                 }
             }
             (Err(failure), true) => canvas.draw(&[failure.to_string()])?,
@@ -160,6 +164,7 @@ async fn watch(cluster: &Cluster, options: &StatusOptions) -> anyhow::Result<Exi
         tokio::select! {
             biased;
             asked = signals.asked() => return Ok(ExitCode::from(asked.code())),
+            () = &mut gone => return Ok(unheard()),
             () = watch.changed.notified() => tokio::time::sleep(PAUSE).await,
             () = tokio::time::sleep(REDRAW), if is_live => {}
         }

@@ -3,7 +3,6 @@
 //! Owns the spelling. Must not ask the cluster.
 
 use std::fmt;
-use std::str::FromStr;
 
 /// A kind that commands know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,44 +21,74 @@ pub(crate) struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.thing {
-            Thing::Run => "npr",
-            Thing::Task => "npt",
-            Thing::Node => "node",
-        };
-        write!(formatter, "{kind}/{}", self.name)
+        write!(formatter, "{}/{}", self.thing.word(), self.name)
     }
 }
 
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let Some((kind, name)) = text.split_once('/') else {
-            return Err(format!(
-                "it does not say what {text} is: npr/{text}, npt/{text} or node/{text}"
-            ));
-        };
-        let word = kind.to_ascii_lowercase();
-        let word = word.split('.').next().unwrap_or_default();
-        let thing = match word {
-            "npr" | "nodepatchrun" | "nodepatchruns" | "run" => Thing::Run,
-            "npt" | "nodepatchtask" | "nodepatchtasks" | "task" => Thing::Task,
-            "node" | "nodes" | "no" => Thing::Node,
-            _ => {
-                return Err(format!(
-                    "{kind} is not known here; right would be npr/{name}, npt/{name} or node/{name}"
-                ));
-            }
-        };
-        if name.is_empty() || name.contains('/') {
-            return Err(format!("{text} has no name; right would be {kind}/NAME"));
+impl Thing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Run => "npr",
+            Self::Task => "npt",
+            Self::Node => "node",
         }
-        Ok(Self {
-            thing,
-            name: name.to_owned(),
-        })
     }
+}
+
+/// A target of a command that is about runs.
+pub(crate) fn run(text: &str) -> Result<Target, String> {
+    read(text, &[Thing::Run])
+}
+
+/// A target of a command that is about one node.
+pub(crate) fn node(text: &str) -> Result<Target, String> {
+    read(text, &[Thing::Node, Thing::Task])
+}
+
+/// A target of a command that is about anything.
+pub(crate) fn any(text: &str) -> Result<Target, String> {
+    read(text, &[Thing::Run, Thing::Task, Thing::Node])
+}
+
+/// Reads a target and proposes only what the command takes. Another kind is read all the same: the command
+/// knows better what to say of it.
+fn read(text: &str, taken: &[Thing]) -> Result<Target, String> {
+    let proposals = |name: &str| {
+        let each = taken.iter().map(|thing| format!("{}/{name}", thing.word()));
+        let each: Vec<String> = each.collect();
+        match each.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            _ => each.concat(),
+        }
+    };
+    let Some((kind, name)) = text.split_once('/') else {
+        return Err(format!(
+            "it does not say what {text} is; right would be {}",
+            proposals(text)
+        ));
+    };
+    let word = kind.to_ascii_lowercase();
+    let word = word.split('.').next().unwrap_or_default();
+    let thing = match word {
+        "npr" | "nodepatchrun" | "nodepatchruns" | "run" => Thing::Run,
+        "npt" | "nodepatchtask" | "nodepatchtasks" | "task" => Thing::Task,
+        "node" | "nodes" | "no" => Thing::Node,
+        _ => {
+            return Err(format!(
+                "{kind} is not known here; right would be {}",
+                proposals(name)
+            ));
+        }
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err(format!("{text} has no name; right would be {kind}/NAME"));
+    }
+    Ok(Target {
+        thing,
+        name: name.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -75,7 +104,7 @@ mod tests {
             ("npt/a", Thing::Task),
             ("node/a", Thing::Node),
         ] {
-            let target: Target = text.parse().unwrap();
+            let target = any(text).unwrap();
             assert_eq!((target.thing, target.name.as_str()), (thing, "a"), "{text}");
         }
     }
@@ -88,8 +117,26 @@ mod tests {
             ("npr/", "npr/NAME"),
             ("npr/a/b", "npr/NAME"),
         ] {
-            let words = text.parse::<Target>().unwrap_err();
+            let words = any(text).unwrap_err();
             assert!(words.contains(right), "{text}: {words}");
+        }
+    }
+    #[test]
+    fn a_command_proposes_only_what_it_takes() {
+        type Read = fn(&str) -> Result<Target, String>;
+        let table: [(Read, &str); 3] = [
+            (run, "right would be npr/january"),
+            (node, "right would be node/january or npt/january"),
+            (
+                any,
+                "right would be npr/january, npt/january or node/january",
+            ),
+        ];
+        for (read, expected) in table {
+            for text in ["january", "pod/january"] {
+                let words = read(text).unwrap_err();
+                assert!(words.ends_with(expected), "{text}: {words}");
+            }
         }
     }
 }

@@ -66,7 +66,8 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         shipshape_verifier::LogFormat::Json => LogFormat::Json,
         shipshape_verifier::LogFormat::Console => LogFormat::Console,
     };
-    logs::start(format, &settings.logging.level)
+    let level = &settings.logging.level;
+    logs::start(format, "--log-level (or LOG_LEVEL, logging.level)", level)
         .map_err(|error| Stop::Logs(in_full(error.as_ref())))?;
     tracing::info!(
         node = settings.node_name,

@@ -68,6 +68,31 @@ fn resume_after_failures_takes_note_of_all_of_them() {
 }
 
 #[test]
+fn resume_of_a_refused_run_says_why_no_node_begins() {
+    let mut run = run();
+    let mut status = NodePatchRunStatus::default();
+    let claim = condition::Claim {
+        kind: ACCEPTED,
+        truth: condition::Truth::False,
+        reason: "UnsupportedProvider",
+        message: "spec.provider.type \"vmware\" is not supported".to_owned(),
+    };
+    condition::set(&mut status.conditions, claim, None, Timestamp::UNIX_EPOCH);
+    run.status = Some(status);
+    let why = "no node begins, because the run is refused (UnsupportedProvider): spec.provider.type \
+               \"vmware\" is not supported; mend that";
+    let granted = of_run(&run, RunWish::Resume).unwrap();
+    assert_eq!(granted.change, None);
+    assert_eq!(granted.done, "run ops/january is not paused");
+    assert!(granted.next.starts_with(why), "{}", granted.next);
+    run.spec.paused = Some(true);
+    let granted = of_run(&run, RunWish::Resume).unwrap();
+    assert_eq!(granted.change, Some(json!({ "spec": { "paused": false } })));
+    assert_eq!(granted.done, "the pause of run ops/january is lifted");
+    assert!(granted.next.starts_with(why), "{}", granted.next);
+}
+
+#[test]
 fn a_run_that_is_called_off_can_only_be_called_off_again() {
     let mut run = run();
     run.spec.abort = Some(true);

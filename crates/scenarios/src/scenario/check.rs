@@ -16,6 +16,8 @@ const TIME_MAX: SignedDuration = SignedDuration::from_hours(24 * 3650);
 /// Says what is wrong, with the field.
 pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
     check_world(scenario)?;
+    let settings = scenario.settings.check();
+    settings.map_err(|wrong| wrong.to_string())?;
     if scenario.intents.is_empty() {
         return Err("intents is empty; give at least one manifest".to_owned());
     }
@@ -65,6 +67,7 @@ fn check_world(scenario: &Scenario) -> Result<(), String> {
         ("terminate", world.terminate),
         ("podStart", world.pod_start),
         ("podStop", world.pod_stop),
+        ("detach", world.detach),
         ("cloudReadLag", world.cloud_read_lag),
     ] {
         check_time(&format!("world.{name}"), time)?;

@@ -103,6 +103,17 @@ fn what_yaml_cannot_see_is_checked_too() {
         ("within: 1h", "within: 999999999h", "expect.within is"),
         ("within: 1h", "within: -1h", "expect.within is"),
         ("nodes: 3", "nodes: 3\n  boot: -1s", "world.boot is"),
+        ("nodes: 3", "nodes: 3\n  detach: -1s", "world.detach is"),
+        (
+            "intents:",
+            "settings: { sweep: { every: 0s } }\nintents:",
+            "settings.sweep.every is 0s; right would be",
+        ),
+        (
+            "intents:",
+            "settings: { deadlines: { drain: -1m } }\nintents:",
+            "settings.deadlines.drain is -1m; right would be",
+        ),
         (
             "nodes: 3",
             "nodes: 3\n  lostCloudAnswers: 101",

@@ -20,6 +20,7 @@ use shipshape_engine::view::NodeView;
 use shipshape_engine::wish::{self, RunWish};
 use shipshape_provider::{Provider, ReplacementRequest};
 
+use super::own::Own;
 use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
 use crate::observer::Observer;
 use crate::scenario::{Action, Once, Scenario};
@@ -97,7 +98,7 @@ pub(super) async fn play(
                 .map_err(placed)?,
         }
     }
-    runs::settled(scenario, observer).await;
+    runs::settled(&Own::of(scenario), observer).await;
     Ok(())
 }
 

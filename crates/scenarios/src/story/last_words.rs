@@ -10,6 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ACCEPTED, COMPLETED};
 
+use super::own::Own;
 use crate::observer::Observer;
 use crate::stage::Stage;
 
@@ -18,18 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until every run's end has been told as an event, or patience ends.
-pub(super) async fn hear(stage: &Stage, observer: &Observer) {
+/// Waits until the end of every run of the story has been told as an event, or patience ends.
+pub(super) async fn hear(stage: &Stage, own: &Own, observer: &Observer) {
     let client = stage.client("story");
     let hearing = async {
-        for run in observer.runs.list() {
+        for run in own.runs(observer) {
             while !is_told(&client, &run).await {
                 tokio::time::sleep(LOOK).await;
             }
         }
     };
     // What a run that went by force has left is put back by others, as soon as they see that it is gone.
-    if observer.runs_seen() > observer.runs.list().len() {
+    if observer.runs_seen().len() > observer.runs.list().len() {
         tokio::time::sleep(LOOK).await;
     }
     // A run whose event was lost ends its story all the same.

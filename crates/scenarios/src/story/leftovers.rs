@@ -17,6 +17,7 @@ use shipshape_api::{NodePatchTask, PendingNode, names};
 use shipshape_engine::machine::{Machine, MachineState};
 use shipshape_engine::view::NodeView;
 
+use super::own::{Own, is_at_work, left_aside};
 use super::{StoryError, refused};
 use crate::observer::Observer;
 use crate::stage::Stage;
@@ -24,14 +25,72 @@ use crate::stage::Stage;
 /// One thing that was left behind: the invariant that forbids it, and a sentence.
 pub(super) type Leftover = (&'static str, String);
 
+/// What the last look came to.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What should have been put back.
+    pub(super) leftovers: Vec<Leftover>,
+    /// What others have brought and is not judged.
+    pub(super) left_aside: Vec<String>,
+}
+
 /// Looks for everything that should have been put back. `machines` is how many there were at first.
 pub(super) async fn find(
+    stage: &Stage,
+    own: &Own,
+    observer: &Observer,
+    machines: usize,
+) -> Result<Found, StoryError> {
+    let mut found = Found {
+        leftovers: open_tasks(&own.tasks(observer)),
+        left_aside: Vec::new(),
+    };
+    let guests = own.guests(observer);
+    found
+        .left_aside
+        .extend(guests.iter().map(|run| left_aside(run)));
+    pending(stage, own, observer, &mut found).await?;
+    // What a guest holds cannot be told from what the story has left.
+    if !guests.iter().any(|run| is_at_work(run)) {
+        let held = held(stage, observer, machines).await?;
+        found.leftovers.extend(held);
+    }
+    Ok(found)
+}
+
+/// Machines on their way, which a quiet cluster has none of.
+async fn pending(
+    stage: &Stage,
+    own: &Own,
+    observer: &Observer,
+    found: &mut Found,
+) -> Result<(), StoryError> {
+    let machines_on_their_way: Api<PendingNode> = Api::all(stage.client("story"));
+    let pending = machines_on_their_way
+        .list(&ListParams::default())
+        .await
+        .map_err(|source| refused("the list of PendingNodes", source))?;
+    for one in pending {
+        let name = one.name_any();
+        if own.has_pending(&one, observer) {
+            let text = format!("PendingNode {name} is left");
+            found.leftovers.push(("I4", text));
+        } else {
+            let text = format!("PendingNode {name}, which is of no machine of this story");
+            found.left_aside.push(text);
+        }
+    }
+    Ok(())
+}
+
+/// Locks, slots, marks and machines, whosever they are.
+async fn held(
     stage: &Stage,
     observer: &Observer,
     machines: usize,
 ) -> Result<Vec<Leftover>, StoryError> {
     let client = stage.client("story");
-    let mut found = open_tasks(&observer.tasks.list());
+    let mut found = Vec::new();
     let leases: Api<Lease> = Api::namespaced(client.clone(), names::DEFAULT_NAMESPACE);
     let leases = leases
         .list(&ListParams::default())
@@ -52,15 +111,6 @@ pub(super) async fn find(
         .map_err(|source| refused("the ledger", source))?;
     for slot in ledger.and_then(|ledger| ledger.data).unwrap_or_default() {
         found.push(("I26", format!("slot {} is left", slot.1)));
-    }
-    let machines_on_their_way: Api<PendingNode> = Api::all(client.clone());
-    let pending = machines_on_their_way
-        .list(&ListParams::default())
-        .await
-        .map_err(|source| refused("the list of PendingNodes", source))?;
-    for one in pending {
-        let text = format!("PendingNode {} is left", one.name_any());
-        found.push(("I4", text));
     }
     let nodes: Api<Node> = Api::all(client);
     let nodes = nodes

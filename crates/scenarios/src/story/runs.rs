@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 
 use super::is_settled;
+use super::own::Own;
 use crate::observer::Observer;
 use crate::scenario::{Action, Scenario};
 
@@ -34,18 +35,19 @@ pub(super) fn asked_for(scenario: &Scenario) -> impl Iterator<Item = NodePatchRu
 
 /// Waits until every run has been seen and none moves any more. A deleted one does not, once its
 /// tasks have come to their end.
-pub(super) async fn settled(scenario: &Scenario, observer: &Observer) {
-    let expected = asked_for(scenario).count();
-    while !all_settled(observer, expected) {
+pub(super) async fn settled(own: &Own, observer: &Observer) {
+    while !all_settled(own, observer) {
         observer.runs_changed.notified().await;
     }
 }
 
-fn all_settled(observer: &Observer, expected: usize) -> bool {
-    if observer.runs_seen() < expected {
+fn all_settled(own: &Own, observer: &Observer) -> bool {
+    let seen = observer.runs_seen();
+    let seen = seen.iter().filter(|(space, name)| own.has(space, name));
+    if seen.count() < own.run_count() {
         return false;
     }
-    let runs = observer.runs.list();
+    let runs = own.runs(observer);
     if !runs.iter().all(|run| is_settled(run)) {
         return false;
     }
@@ -53,8 +55,7 @@ fn all_settled(observer: &Observer, expected: usize) -> bool {
         .iter()
         .filter_map(|run| run.metadata.uid.as_deref())
         .collect();
-    let tasks = observer.tasks.list();
-    tasks
+    own.tasks(observer)
         .iter()
         .all(|task| is_over(task) || has_run(task, &left))
 }

@@ -7,16 +7,17 @@ use kube::ResourceExt;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 
 use super::is_settled;
+use super::own::Own;
 use crate::observer::Observer;
 
 /// A sentence for each run and each task that is under way.
-pub(super) fn describe(observer: &Observer) -> Vec<String> {
-    let runs = observer.runs.list();
+pub(super) fn describe(own: &Own, observer: &Observer) -> Vec<String> {
+    let runs = own.runs(observer);
     let runs = runs
         .iter()
         .filter(|run| !is_settled(run))
         .map(|run| of_run(run));
-    let tasks = observer.tasks.list();
+    let tasks = own.tasks(observer);
     let tasks = tasks.iter().filter_map(|task| of_task(task));
     runs.chain(tasks).collect()
 }

@@ -9,7 +9,8 @@ use shipshape_api::names;
 
 use super::Format;
 use crate::connect::ClusterOptions;
-use crate::target::Target;
+use crate::namespace::checked;
+use crate::target::{self, Target};
 
 pub(super) const PAUSE: &str = "Examples:
   shipshape pause npr/january              no further node begins, those under way are finished
@@ -45,7 +46,7 @@ pub(super) const COMPLETIONS: &str = "Examples:
 #[derive(Args, Debug)]
 pub(crate) struct RunOptions {
     /// Which run.
-    #[arg(value_name = "npr/NAME")]
+    #[arg(value_name = "npr/NAME", value_parser = target::run)]
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
@@ -54,7 +55,7 @@ pub(crate) struct RunOptions {
 #[derive(Args, Debug)]
 pub(crate) struct RetryOptions {
     /// Which node, by its own name or by that of its task.
-    #[arg(value_name = "node/NAME|npt/NAME")]
+    #[arg(value_name = "node/NAME|npt/NAME", value_parser = target::node)]
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
@@ -63,7 +64,7 @@ pub(crate) struct RetryOptions {
 #[derive(Args, Debug)]
 pub(crate) struct StatusOptions {
     /// One run, npr/NAME [default: all].
-    #[arg(value_name = "npr/NAME")]
+    #[arg(value_name = "npr/NAME", value_parser = target::run)]
     pub(crate) target: Option<Target>,
     /// Runs of all namespaces, which is what is shown without -n too.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -75,7 +76,7 @@ pub(crate) struct StatusOptions {
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
     /// Where the controller keeps its lease.
-    #[arg(long, value_name = "NAME", default_value = names::DEFAULT_NAMESPACE)]
+    #[arg(long, value_name = "NAME", value_parser = checked, default_value = names::DEFAULT_NAMESPACE)]
     pub(crate) operator_namespace: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
@@ -84,7 +85,7 @@ pub(crate) struct StatusOptions {
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
     /// What to explain.
-    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME")]
+    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME", value_parser = target::any)]
     pub(crate) target: Target,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -114,7 +115,7 @@ pub(crate) struct PlanOptions {
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
     /// Where the controller keeps its ledger.
-    #[arg(long, value_name = "NAME", default_value = names::DEFAULT_NAMESPACE)]
+    #[arg(long, value_name = "NAME", value_parser = checked, default_value = names::DEFAULT_NAMESPACE)]
     pub(crate) operator_namespace: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

@@ -31,6 +31,9 @@ pub(super) struct Overview {
     /// What is wrong with the controllers, if anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) controller: Option<String>,
+    /// The one namespace that was looked into, if it was one.
+    #[serde(skip)]
+    pub(super) namespace: Option<String>,
     pub(super) runs: Vec<RunLine>,
 }
 
@@ -98,6 +101,7 @@ pub(super) fn overview(
     Overview {
         now,
         controller: silence(lease, now).filter(|_| has_work),
+        namespace: None,
         runs: lines,
     }
 }
@@ -227,7 +231,12 @@ fn node_line(task: &NodePatchTask) -> NodeLine {
 /// The overview for people.
 pub(super) fn lines(overview: &Overview, is_coloured: bool) -> Vec<String> {
     if overview.runs.is_empty() {
-        return vec!["There are no runs.".to_owned()];
+        return vec![match &overview.namespace {
+            Some(namespace) => {
+                format!("There are no runs in namespace {namespace}; with -A all are shown.")
+            }
+            None => "There are no runs.".to_owned(),
+        }];
     }
     let mut lines = Vec::new();
     if let Some(words) = &overview.controller {

@@ -140,3 +140,38 @@ async fn a_wrong_address_is_refused_with_the_right_forms() {
     );
     assert!(answer.out.is_empty(), "{}", answer.out);
 }
+
+#[tokio::test]
+async fn settings_that_make_no_sense_end_it_before_it_begins() {
+    let cluster = Cluster::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, "settings: { deadlines: { drain: -1m } }").unwrap();
+    let config = ["controller", "--config", file.to_str().unwrap()];
+    let level = ["controller", "--log-level", "bogus"];
+    let table = [
+        (&config[..], "default", "settings.deadlines.drain is -1m"),
+        (
+            &level,
+            "default",
+            "--log-level (or SHIPSHAPE_LOG) is \"bogus\"",
+        ),
+        (
+            &["controller"],
+            "Not_One",
+            "LOCK_NAMESPACE: \"Not_One\" is not",
+        ),
+    ];
+    for (options, locks, expected) in table {
+        let ended = cluster
+            .command(options)
+            .env("LOCK_NAMESPACE", locks)
+            .stderr(Stdio::piped())
+            .output();
+        let ended = tokio::time::timeout(PATIENCE, ended).await.unwrap();
+        let ended = ended.unwrap();
+        let words = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{words}");
+        assert!(words.contains(expected), "{words}");
+    }
+}

@@ -2,7 +2,11 @@
 
 use std::process::Stdio;
 
-use serde_json::Value;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use shipshape_api::PendingNode;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -82,4 +86,58 @@ async fn every_command_works_on_the_demo() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["nodes"]["replaced"], 2, "{report}");
     drop(demo);
+}
+
+#[tokio::test]
+async fn the_verdict_leaves_aside_what_others_create_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_shipshape"))
+        .args([
+            "demo",
+            "--nodes",
+            "2",
+            "--speed",
+            "20",
+            "--once",
+            "--kubeconfig",
+        ])
+        .arg(&kubeconfig)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("Provision") {
+            break;
+        }
+    }
+    let way = Kubeconfig::read_from(&kubeconfig).unwrap();
+    let wanted = KubeConfigOptions::default();
+    let way = Config::from_custom_kubeconfig(way, &wanted).await.unwrap();
+    let client = Client::try_from(way).unwrap();
+    let machine = json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "PendingNode",
+        "metadata": { "name": "pendingnode-sample-gcp" },
+        "spec": { "nodeName": "worker-x7k2", "goal": "Leave" },
+    });
+    let machine: PendingNode = serde_json::from_value(machine).unwrap();
+    let machines: Api<PendingNode> = Api::all(client);
+    machines
+        .create(&PostParams::default(), &machine)
+        .await
+        .unwrap();
+    let reading = async {
+        let mut text = String::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            text.push_str(&format!("{line}\n"));
+        }
+        (demo.wait().await.unwrap().code(), text)
+    };
+    let (code, text) = tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("demo  seed 1  Converged"), "{text}");
+    let expected = "LEFT ASIDE PendingNode pendingnode-sample-gcp,";
+    assert!(text.contains(expected), "{text}");
 }

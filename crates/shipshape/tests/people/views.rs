@@ -1,8 +1,11 @@
 //! status and explain.
 
-use serde_json::{Value, json};
+use std::process::Stdio;
 
-use crate::cluster::Cluster;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::cluster::{Cluster, PATIENCE};
 use crate::orders::{run, step, task};
 
 /// A run of four nodes: one is done, one is blocked by a budget, one has failed, one is to come.
@@ -72,6 +75,47 @@ async fn status_shows_progress_and_the_nodes_that_need_a_look() {
     assert_eq!(wrong.code, Some(1), "{}", wrong.out);
     let wrong = cluster.run(&["status", "node/n1"]).await;
     assert_eq!(wrong.code, Some(2), "{}", wrong.out);
+}
+
+#[tokio::test]
+async fn a_watch_ends_in_silence_when_nobody_reads_and_nothing_changes() {
+    let cluster = scene().await;
+    for options in [&[][..], &["-o", "json"]] {
+        let mut child = cluster
+            .command(&["status", "--watch"])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.next_line().await.unwrap().is_some());
+        drop(lines);
+        let ended = tokio::time::timeout(PATIENCE, child.wait_with_output());
+        let ended = ended.await.unwrap().unwrap();
+        assert_eq!(ended.status.code(), Some(141), "{ended:?}");
+        assert!(ended.stderr.is_empty(), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn status_names_the_namespace_that_has_no_run_and_the_kind_that_it_takes() {
+    let cluster = scene().await;
+    let answer = cluster.run(&["status", "-n", "nons"]).await;
+    assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+    let expected = "There are no runs in namespace nons; with -A all are shown.\n";
+    assert_eq!(answer.out, expected);
+    let answer = cluster.run(&["status", "garbage"]).await;
+    assert_eq!(answer.code, Some(2), "{}", answer.out);
+    let words = answer.complaint;
+    assert!(words.contains("right would be npr/garbage\n"), "{words}");
+    let answer = cluster.run(&["status", "-n", "No_Name"]).await;
+    assert_eq!(answer.code, Some(2), "{}", answer.out);
+    let words = answer.complaint;
+    assert!(
+        words.contains("\"No_Name\" is not a name of a namespace"),
+        "{words}"
+    );
 }
 
 #[tokio::test]
