@@ -321,8 +321,16 @@ fn is_readiness_news(change: &Change<PodView>) -> bool {
     }
 }
 
+/// Whether pods that wait for a budget may go now. That it is satisfied is of use to those that are not
+/// healthy, and a pod that ceases to be so wakes its own task.
+fn may_let_go(before: Option<&BudgetView>, now: &BudgetView) -> bool {
+    let is_newly_satisfied = now.is_satisfied() && !before.is_some_and(BudgetView::is_satisfied);
+    now.allowed > 0 || is_newly_satisfied
+}
+
 /// A budget that may let more pods go wakes the tasks that wait for it; one that guards other pods
-/// than before wakes those whose pods it guards now. A budget that only lost room wakes nobody.
+/// than before wakes those whose pods it guards now. A budget that only lost room wakes nobody: each
+/// eviction has its budget written several times, and many tasks may wait for it.
 fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDisruptionBudget>) {
     let key = Key::of(change.object().as_ref());
     let (old, new) = match change {
@@ -333,9 +341,9 @@ fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDis
         Change::Applied { old, new } => (old.as_deref(), new.as_ref()),
     };
     context.evictions.saw_budget(new);
-    let view = BudgetView::of(new);
     let has_new_rules = old.is_none_or(|old| old.spec != new.spec);
-    if has_new_rules || view.allowed > 0 || view.is_satisfied() {
+    let (before, view) = (old.map(BudgetView::of), BudgetView::of(new));
+    if has_new_rules || may_let_go(before.as_ref(), &view) {
         context.evictions.wake(&key);
     }
     if has_new_rules {
@@ -353,5 +361,36 @@ fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDis
 fn wake_all(queue: &Queue<Key>, tasks: Vec<Arc<NodePatchTask>>) {
     for task in tasks {
         queue.add(Key::of(task.as_ref()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_is_charged_wakes_nobody_and_one_that_gains_room_does() {
+        let budget = |allowed, healthy| BudgetView {
+            allowed,
+            healthy,
+            desired: 48,
+            ..BudgetView::default()
+        };
+        let table = [
+            (Some(budget(0, 48)), budget(1, 49), true),
+            (Some(budget(1, 49)), budget(0, 49), false),
+            (Some(budget(0, 49)), budget(0, 48), false),
+            (Some(budget(0, 47)), budget(0, 48), true),
+            (Some(budget(2, 50)), budget(1, 50), true),
+            (None, budget(0, 48), true),
+            (None, budget(0, 47), false),
+        ];
+        for (before, now, wakes) in table {
+            assert_eq!(
+                may_let_go(before.as_ref(), &now),
+                wakes,
+                "{before:?} {now:?}"
+            );
+        }
     }
 }

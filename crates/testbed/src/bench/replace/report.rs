@@ -145,7 +145,8 @@ impl Roll {
                 format!("{} resident", megabytes(self.peak)),
             ),
             (
-                self.headroom(99).is_none_or(|p99| p99 <= HEADROOM),
+                // Where pods are quick, a budget has no room only when the machine itself is behind.
+                !self.is_slow() || self.headroom(99).is_none_or(|p99| p99 <= HEADROOM),
                 format!(
                     "{} from room to eviction (p99)",
                     milliseconds(self.headroom(99))
@@ -256,7 +257,7 @@ fn figures(rolls: &[&Roll]) -> Table {
     row("room to eviction p50", "", &|roll| {
         milliseconds(roll.headroom(50))
     });
-    row("room to eviction p99", "≤ 250 ms", &|roll| {
+    row("room to eviction p99", "slow ≤ 250 ms", &|roll| {
         milliseconds(roll.headroom(99))
     });
     row("times that room was awaited", "", &|roll| {
