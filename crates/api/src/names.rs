@@ -56,6 +56,8 @@ pub const LABEL_WORKER: &str = "shipshape.dev/verifier";
 pub const WORKER_OF_NODE: &str = "node";
 /// Value of that label on a pod that runs the same checks on a node in service, for comparison.
 pub const WORKER_OF_CONTROL: &str = "control";
+/// How the name of every such pod begins.
+pub const WORKER_PREFIX: &str = "verify-";
 /// Annotation on such a pod: name of the node that it is on.
 pub const ANNOTATION_WORKER_NODE: &str = "shipshape.dev/verifies";
 /// Taint, unless a setting names others, of a node that has not been verified.

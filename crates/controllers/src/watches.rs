@@ -3,6 +3,8 @@
 //! Owns the mapping from objects to keys. Must not filter by what a decision would say: waking once
 //! too often is cheap, once too seldom is a hang.
 
+mod at_gate;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -29,6 +31,8 @@ pub(crate) struct Queues {
     pub(crate) runs: Queue<Key>,
     pub(crate) tasks: Queue<Key>,
     pub(crate) pending: Queue<Key>,
+    /// Nodes by name, and runs on nodes in service by namespace and name.
+    pub(crate) gate: Queue<Key>,
 }
 
 /// Begins to follow every kind; ends when the returned values are dropped.
@@ -36,7 +40,7 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
     let stores = &context.stores;
     let client = || context.client.clone();
     context.evictions.wake_through(queues.tasks.clone());
-    vec![
+    let mut following = vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
             let (tasks, queues) = (stores.tasks.clone(), queues.clone());
             let orphaned = Arc::clone(&context.orphaned);
@@ -65,13 +69,25 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
             .pending
             .start(Api::all(client()), Settings::default(), {
                 let queues = queues.clone();
-                move |change| wake_for_pending(&queues, &change)
+                let is_gated = context.gate.is_some();
+                move |change| {
+                    wake_for_pending(&queues, &change);
+                    if is_gated {
+                        at_gate::wake_for_record(&queues.gate, &change);
+                    }
+                }
             }),
         stores
             .nodes
             .start(Api::all(client()), Settings::default(), {
                 let (stores, queues) = (stores.clone(), queues.clone());
-                move |change| wake_for_node(&stores, &queues, change.object())
+                let is_gated = context.gate.is_some();
+                move |change| {
+                    wake_for_node(&stores, &queues, change.object());
+                    if is_gated {
+                        at_gate::wake_for_node(&queues.gate, &change);
+                    }
+                }
             }),
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queue) = (stores.clone(), queues.tasks.clone());
@@ -99,7 +115,9 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .daemon_sets
             .start(Api::all(client()), Settings::default(), |_| ()),
-    ]
+    ];
+    following.extend(at_gate::start(context, &queues.gate));
+    following
 }
 
 /// Waits until every kind has been listed once.
@@ -114,6 +132,9 @@ pub(crate) async fn synced(context: &Context) {
     stores.claims.synced().await;
     stores.attachments.synced().await;
     stores.daemon_sets.synced().await;
+    if context.gate.is_some() {
+        stores.workers.synced().await;
+    }
 }
 
 /// A task wakes itself, and its run when it comes, goes or ends. One that ends has given its slot

@@ -230,6 +230,17 @@ impl Cloud {
         self.disturb(|state, _| change(&mut state.model.settings));
     }
 
+    /// What pods on machines of this image can reach now.
+    pub fn network_of(&self, image: &str) -> Network {
+        self.with(|state, _| {
+            let settings = &state.model.settings;
+            Network {
+                has_dns: !settings.dns_down,
+                has_services: !settings.unconnected_images.contains(image),
+            }
+        })
+    }
+
     /// Sets a group's desired size, as an autoscaler or a person would.
     pub fn set_desired(&self, id: &GroupId, desired: u32) -> Result<()> {
         self.disturb(|state, _| {
@@ -280,6 +291,15 @@ impl Cloud {
     pub fn kill_machine(&self, id: &MachineId) {
         self.disturb(|state, now| state.model.end(id, now));
     }
+}
+
+/// What pods on a machine can reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Whether a name server answers.
+    pub has_dns: bool,
+    /// Whether services can be dialled.
+    pub has_services: bool,
 }
 
 impl State {

@@ -248,7 +248,9 @@ fn waiting(status: &PodStatus) -> Trouble {
 
 fn unscheduled(status: Option<&PodStatus>) -> Trouble {
     let conditions = status.into_iter().flat_map(|it| it.conditions.iter());
-    let mut scheduled = conditions.flatten().filter(|one| one.type_ == "PodScheduled");
+    let mut scheduled = conditions
+        .flatten()
+        .filter(|one| one.type_ == "PodScheduled");
     match scheduled.next() {
         Some(one) if one.status == "True" => trouble(
             SANDBOX_TROUBLE,
@@ -328,7 +330,10 @@ fn finding(one: &ReportFinding) -> VerificationFinding {
         check: cut(&one.check).chars().take(128).collect(),
         target: cut(&one.target),
         ok: one.ok,
-        phase: one.phase.as_deref().map(|phase| phase.chars().take(128).collect()),
+        phase: one
+            .phase
+            .as_deref()
+            .map(|phase| phase.chars().take(128).collect()),
         message: cut(&one.message),
         milliseconds: i64::try_from(one.milliseconds).unwrap_or(i64::MAX),
     }

@@ -12,6 +12,9 @@ use shipshape_api::names;
 use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
 use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, stateful_set};
 
+/// The group of nodes that must pass the gate.
+pub(crate) const NEWCOMERS: &str = "newcomers";
+
 /// The cluster at the start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -21,6 +24,9 @@ pub struct WorldSection {
     /// How many control planes besides, each with a member of etcd. They are the first in every list of
     /// nodes.
     pub control_planes: u32,
+    /// How many machines can join a second group, whose nodes carry the taint of the gate; none are there
+    /// at the start.
+    pub newcomers: u32,
     /// The zones that they are dealt out over.
     pub zones: Vec<String>,
     /// The image that the nodes run.
@@ -58,6 +64,7 @@ impl Default for WorldSection {
         Self {
             nodes: 6,
             control_planes: 0,
+            newcomers: 0,
             zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
             running_image: "image-1".to_owned(),
             image: "image-2".to_owned(),
@@ -139,7 +146,12 @@ impl WorldSection {
         group.max = self.group_max.unwrap_or(group.max);
         spec.cloud = CloudSpec {
             region: "north".to_owned(),
-            groups: self.control_planes().into_iter().chain([group]).collect(),
+            groups: self
+                .control_planes()
+                .into_iter()
+                .chain([group])
+                .chain(self.newcomers())
+                .collect(),
             settings: CloudSettings {
                 boot: duration(self.boot),
                 terminate: duration(self.terminate),
@@ -159,6 +171,21 @@ impl WorldSection {
 }
 
 impl WorldSection {
+    /// The group of nodes that must pass the gate.
+    fn newcomers(&self) -> Option<GroupSpec> {
+        let mut group = GroupSpec::new(NEWCOMERS, &self.image, 0);
+        group.zones.clone_from(&self.zones);
+        group.max = self.newcomers;
+        let (key, value, effect) = names::DEFAULT_GATE_TAINT;
+        group.taints.push(Taint {
+            key: key.to_owned(),
+            value: Some(value.to_owned()),
+            effect: effect.to_owned(),
+            time_added: None,
+        });
+        (self.newcomers > 0).then_some(group)
+    }
+
     /// The group of the control planes, which take no ordinary pods.
     fn control_planes(&self) -> Option<GroupSpec> {
         let mut group = GroupSpec::new("control-planes", &self.image, self.control_planes);

@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 use shipshape_api::{
     NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
 };
-use shipshape_engine::machine::{GroupId, ProviderId, Token};
+use shipshape_engine::machine::{GroupId, ImageId, ProviderId, Token};
 use shipshape_engine::view::NodeView;
 use shipshape_engine::wish::{self, RunWish};
 use shipshape_provider::{Provider, ReplacementRequest};
 
 use super::own::Own;
-use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
+use super::{OperatorProcess, StoryError, create, dynamic, gate, refused, runs};
 use crate::observer::Observer;
-use crate::scenario::{Action, Once, Scenario};
+use crate::scenario::{Action, NEWCOMERS, Once, Scenario};
 use crate::stage::{OPERATOR, Stage};
 use crate::witness::Witness;
 
@@ -79,6 +79,33 @@ pub(super) async fn play(
                     .cloud
                     .adjust(|settings| settings.unready_images = images);
             }
+            Action::Join { newcomers } => scene.join(scenario, *newcomers),
+            Action::DnsDown(is_down) => {
+                stage.cloud.adjust(|settings| settings.dns_down = *is_down);
+            }
+            Action::UnconnectedImages(images) => {
+                let images = images.iter().cloned().collect();
+                stage
+                    .cloud
+                    .adjust(|settings| settings.unconnected_images = images);
+            }
+            Action::Reboot { name, outage } => {
+                if let Some(kubelet) = stage.kubelets.get(name) {
+                    let outage = Duration::try_from(*outage).unwrap_or_default();
+                    kubelet.reboot(outage).await;
+                } else {
+                    let text = format!("events[{index}]: no kubelet of node {name} runs");
+                    let now = stage.clock.now();
+                    observer.with_witness(|witness| witness.found("I28", now, text));
+                }
+            }
+            Action::Check(expected) => {
+                for text in gate::differences(observer, expected) {
+                    let now = stage.clock.now();
+                    let text = format!("events[{index}]: {text}");
+                    observer.with_witness(|witness| witness.found("I28", now, text));
+                }
+            }
             Action::Resume => scene.resume().await?,
             Action::RetryFailed => scene.retry_failed().await?,
             Action::Create(manifest) => create(&stage.client("story"), manifest)
@@ -99,6 +126,7 @@ pub(super) async fn play(
         }
     }
     runs::settled(&Own::of(scenario), observer).await;
+    gate::settled(scenario, observer).await;
     Ok(())
 }
 
@@ -149,6 +177,8 @@ fn is_so(once: &Once, observer: &Observer, first_nodes: &[Arc<Node>]) -> bool {
                 .filter(|task| Some(&task.spec.node_name) == name.as_ref());
             of_node.any(|task| step_of(task) == Some(*step))
         }
+        Once::Verdicts { verdict, count } => gate::verdicts(observer, *verdict) >= *count,
+        Once::Attempts(count) => gate::attempts(observer) >= *count,
         Once::Paused => {
             let runs = observer.runs.list();
             let mut statuses = runs.iter().filter_map(|run| run.status.as_ref());
@@ -220,6 +250,17 @@ impl Scene<'_> {
             self.stage
                 .cloud
                 .launch_outdated(group, &machine.zone, &machine.image);
+        }
+    }
+
+    /// All at once, as when an autoscaler sees a wave of pods.
+    fn join(&self, scenario: &Scenario, newcomers: u32) {
+        let group = GroupId::from(NEWCOMERS);
+        let image = ImageId(scenario.world.image.clone());
+        let zones = scenario.world.zones.iter().cycle();
+        for (zone, _) in zones.zip(0..newcomers) {
+            self.observer.with_witness(Witness::expect_joined);
+            self.stage.cloud.launch_outdated(&group, zone, &image);
         }
     }
 

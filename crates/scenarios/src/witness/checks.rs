@@ -4,7 +4,7 @@
 //! Each is called after the only kinds of event that could break it.
 
 use jiff::Timestamp;
-use shipshape_api::OnDeadline;
+use shipshape_api::{OnDeadline, names};
 use shipshape_engine::admit;
 use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
@@ -146,10 +146,13 @@ impl Witness {
         }
     }
 
-    /// I6: pods leave by eviction and by nothing else.
+    /// I6: pods leave by eviction and by nothing else, but for those that the operator has made itself to
+    /// check a node.
     pub(super) fn check_pod_removal(&mut self, at: Timestamp, request: &Request) {
         let is_delete = matches!(request.verb.as_str(), "delete" | "deletecollection");
-        if is_delete && request.subresource.is_empty() && !request.dry_run {
+        let own = format!("{}/{}", names::DEFAULT_NAMESPACE, names::WORKER_PREFIX);
+        let is_worker = request.verb == "delete" && request.object.starts_with(&own);
+        if is_delete && !is_worker && request.subresource.is_empty() && !request.dry_run {
             self.violated(
                 "I6",
                 at,

@@ -7,6 +7,7 @@
 
 mod node;
 mod pods;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,7 @@ use super::objects::node_ready;
 use super::queue::Queue;
 use super::store::{Key, Store};
 use super::work::{self, Actor, Outcome, is_conflict, is_not_found, send_patch};
-use crate::cloud::{MachineFacts, node_name};
+use crate::cloud::{Cloud, MachineFacts, node_name};
 use crate::seed::Seed;
 
 /// The namespace of node leases.
@@ -102,6 +103,7 @@ impl KubeletControl {
 pub(crate) struct Kubelet {
     client: Client,
     clock: Clock,
+    cloud: Cloud,
     facts: MachineFacts,
     name: String,
     delays: Delays,
@@ -119,7 +121,7 @@ impl Kubelet {
     pub(crate) fn new(
         client: Client,
         clock: Clock,
-        facts: MachineFacts,
+        (cloud, facts): (Cloud, MachineFacts),
         delays: Delays,
         seed: &Seed,
     ) -> Self {
@@ -127,6 +129,7 @@ impl Kubelet {
         Self {
             client,
             clock,
+            cloud,
             chance: seed.fork(&name),
             name,
             delays,

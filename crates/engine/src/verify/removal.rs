@@ -1,0 +1,243 @@
+//! The removal of a node that has failed: by whom it is removed, and when it must not be.
+//!
+//! Owns the order of targets, the budget of removals and the stop when many fail alike. Must not remove a
+//! node that carries work or that another operation holds, and must not take "no answer" for "not there":
+//! where nobody could ask, nothing is removed.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::settings::DeletionBudget;
+use crate::machine::MachineId;
+use crate::view::{NodeView, Observed};
+
+/// The time over which removals are counted.
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// Labels by which autoscalers and clouds say which group a node is of; the first that is there counts.
+const GROUP_LABELS: [&str; 6] = [
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "node.cluster.x-k8s.io/group",
+    "embedded.shipshape.dev/group",
+];
+
+/// The removals of the last hour, as they were read live.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removals {
+    /// Version of the object that was read; `None` when it does not exist yet.
+    pub resource_version: Option<String>,
+    /// Removals by the UID of the node.
+    pub nodes: BTreeMap<String, RemovedNode>,
+}
+
+/// One node that was removed because it failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedNode {
+    /// Name of the node.
+    pub node: String,
+    /// Its group.
+    pub group: String,
+    /// The check that failed first.
+    pub cause: String,
+    /// When its removal was decided on.
+    pub at: Timestamp,
+}
+
+/// An object of an API that is not ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignObject {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Its name in paths.
+    pub plural: String,
+    /// Namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// A machine of the configured cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudMachine {
+    /// The cloud's name of it.
+    pub id: MachineId,
+    /// Whether it is on its way out.
+    pub ending: bool,
+}
+
+/// What must be known before a node is removed; each part is read live.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemovalView {
+    /// Karpenter's claim of the node.
+    pub claim: Observed<ForeignObject>,
+    /// Cluster API's machine of the node.
+    pub machine: Observed<ForeignObject>,
+    /// The machine of the node in the configured cloud; absent where no cloud is configured.
+    pub cloud: Observed<CloudMachine>,
+    /// Who holds the node: its lock, or a task about it.
+    pub holder: Observed<String>,
+    /// The removals of the last hour.
+    pub removals: Observed<Removals>,
+    /// How many nodes the group has.
+    pub group_size: usize,
+    /// How many other nodes have failed by the same check and still stand.
+    pub alike: usize,
+}
+
+/// By whom a node is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemovalTarget {
+    /// Karpenter, or Cluster API: by the end of this object.
+    Object(ForeignObject),
+    /// The cloud: by the end of the machine.
+    Machine(MachineId),
+    /// Nobody: only the Node object goes.
+    Node,
+}
+
+/// What comes of the wish to remove a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It goes, by this target; the removals as they are with it.
+    Go(RemovalTarget, Removals),
+    /// It is on its way out, by whoever brought it.
+    UnderWay(String),
+    /// Not now, and why.
+    Wait(String),
+}
+
+/// The group of a node, or the empty string.
+pub fn group_of(node: &NodeView) -> String {
+    let mut groups = GROUP_LABELS.iter().filter_map(|key| node.labels.get(*key));
+    groups.next().cloned().unwrap_or_default()
+}
+
+/// Decides whether and how a failed node goes.
+pub fn decide(
+    node: &NodeView,
+    cause: &str,
+    view: &RemovalView,
+    budget: &DeletionBudget,
+    now: Timestamp,
+) -> Removal {
+    match &view.holder {
+        Observed::Absent => {}
+        Observed::Present(holder) => {
+            return Removal::Wait(format!("{holder} to be done with the node"));
+        }
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            return unknown("who holds the node", unclear);
+        }
+    }
+    let target = match target(view) {
+        Ok(target) => target,
+        Err(wait) => return wait,
+    };
+    if let RemovalTarget::Object(object) = &target
+        && object.deleting
+    {
+        return Removal::UnderWay(format!("{} {} to be gone", object.kind, object.name));
+    }
+    if let Observed::Present(machine) = &view.cloud
+        && target == RemovalTarget::Machine(machine.id.clone())
+        && machine.ending
+    {
+        return Removal::UnderWay(format!("machine {} to be gone", machine.id));
+    }
+    let removals = match &view.removals {
+        Observed::Present(removals) => removals,
+        Observed::Absent => &Removals::default(),
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            return unknown("the count of removals", unclear);
+        }
+    };
+    let mut removals = removals.clone();
+    removals
+        .nodes
+        .retain(|_, one| now.duration_since(one.at) < HOUR);
+    // Its removal was decided on before: a repeat after a crash costs nothing.
+    if removals.nodes.contains_key(&node.uid) {
+        return Removal::Go(target, removals);
+    }
+    if let Some(why) = over_budget(node, cause, view, &removals, budget) {
+        return Removal::Wait(why);
+    }
+    let removed = RemovedNode {
+        node: node.name.clone(),
+        group: group_of(node),
+        cause: cause.to_owned(),
+        at: now,
+    };
+    removals.nodes.insert(node.uid.clone(), removed);
+    Removal::Go(target, removals)
+}
+
+/// Whoever brought the node must end it, else it would bring it back or leave its machine running.
+fn target(view: &RemovalView) -> Result<RemovalTarget, Removal> {
+    for (what, found) in [
+        ("Karpenter's NodeClaims", &view.claim),
+        ("Cluster API's Machines", &view.machine),
+    ] {
+        match found {
+            Observed::Present(object) => return Ok(RemovalTarget::Object(object.clone())),
+            Observed::Absent => {}
+            unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+                return Err(unknown(what, unclear));
+            }
+        }
+    }
+    match &view.cloud {
+        Observed::Present(machine) => Ok(RemovalTarget::Machine(machine.id.clone())),
+        Observed::Absent => Ok(RemovalTarget::Node),
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            Err(unknown("the cloud's machine", unclear))
+        }
+    }
+}
+
+fn over_budget(
+    node: &NodeView,
+    cause: &str,
+    view: &RemovalView,
+    removals: &Removals,
+    budget: &DeletionBudget,
+) -> Option<String> {
+    let alike = removals.nodes.values().filter(|one| one.cause == cause);
+    let alike = alike.count() + view.alike + 1;
+    if alike >= budget.storm_threshold.max(1) {
+        return Some(format!(
+            "a person: {alike} nodes failed by {cause} within an hour, so the nodes are hardly at fault \
+             (nodeManagement.deletionBudget.stormThreshold)"
+        ));
+    }
+    let group = group_of(node);
+    let removed = removals.nodes.values().filter(|one| one.group == group);
+    let removed = removed.count();
+    let share = (view.group_size * budget.max_percent_per_hour / 100).max(1);
+    let most = budget.max_per_hour.min(share);
+    (removed >= most).then(|| {
+        format!(
+            "the budget: {removed} of at most {most} nodes of group {group:?} were removed within the hour \
+             (nodeManagement.deletionBudget)"
+        )
+    })
+}
+
+fn unknown<T>(what: &str, observed: &Observed<T>) -> Removal {
+    let why = match observed {
+        Observed::Unknown(why) => why.as_str(),
+        Observed::NotAsked | Observed::Absent | Observed::Present(_) => "nobody has asked",
+    };
+    Removal::Wait(format!("an answer about {what}: {why}"))
+}
