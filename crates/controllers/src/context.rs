@@ -64,8 +64,6 @@ pub(crate) const PENDING_BY_TASK: &str = "task";
 /// PendingNodes by the provider id of their machine.
 pub(crate) const PENDING_BY_MACHINE: &str = "machine";
 
-/// PendingNodes of the gate by the name of their node.
-pub(crate) const PENDING_BY_NODE: &str = "node";
 /// Worker pods by the node that they check.
 pub(crate) const WORKERS_BY_NODE: &str = "node";
 /// Worker pods on nodes in service, all under the empty term.
@@ -119,11 +117,6 @@ impl Stores {
                     let is_gates = one.spec.node_uid.is_some();
                     let id = one.spec.provider_id.clone().filter(|_| !is_gates);
                     id.into_iter().collect()
-                })
-                .with_index(PENDING_BY_NODE, |one| {
-                    let is_gates = one.spec.node_uid.is_some();
-                    let name = one.spec.node_name.clone().filter(|_| is_gates);
-                    name.into_iter().collect()
                 }),
             nodes: Store::keeping(|node: Node| NodeView::of(&node))
                 .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {

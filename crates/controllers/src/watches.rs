@@ -68,12 +68,12 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .pending
             .start(Api::all(client()), Settings::default(), {
-                let queues = queues.clone();
+                let (stores, queues) = (stores.clone(), queues.clone());
                 let is_gated = context.gate.is_some();
                 move |change| {
                     wake_for_pending(&queues, &change);
                     if is_gated {
-                        at_gate::wake_for_record(&queues.gate, &change);
+                        at_gate::wake_for_record(&stores, &queues, &change);
                     }
                 }
             }),

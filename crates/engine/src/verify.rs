@@ -9,6 +9,7 @@ mod attempt;
 pub mod control;
 mod draft;
 pub mod outcome;
+pub mod passage;
 pub mod record;
 pub mod removal;
 pub mod settings;

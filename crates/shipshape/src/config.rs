@@ -42,11 +42,11 @@ pub(crate) struct Config {
     /// The pods that check new nodes; where they are named, new nodes must pass the gate.
     pub(crate) worker: Option<WorkerSettings>,
     /// Attempts of the gate and pauses between them.
-    pub(crate) reconciliation: ReconciliationSettings,
+    pub(crate) reconciliation: Option<ReconciliationSettings>,
     /// Which nodes the gate is about, and what becomes of them.
-    pub(crate) node_management: NodeManagementSettings,
+    pub(crate) node_management: Option<NodeManagementSettings>,
     /// What the gate may do.
-    pub(crate) verification: VerificationSettings,
+    pub(crate) verification: Option<VerificationSettings>,
     /// The same in the words of older files.
     pub(crate) config: Option<Legacy>,
     /// Where metrics are served, unless a flag says so.
@@ -109,10 +109,8 @@ pub(crate) struct Kubernetes {
     /// A kubeconfig file.
     pub(crate) kubeconfig_path: Option<PathBuf>,
     /// Taken and of no effect: the server's own fairness decides.
-    #[expect(dead_code, reason = "files of others name it")]
     pub(crate) qps: Option<f64>,
     /// Taken and of no effect.
-    #[expect(dead_code, reason = "files of others name it")]
     pub(crate) burst: Option<u32>,
 }
 
@@ -209,9 +207,9 @@ impl Default for Config {
             providers: Providers::default(),
             etcd: None,
             worker: None,
-            reconciliation: ReconciliationSettings::default(),
-            node_management: NodeManagementSettings::default(),
-            verification: VerificationSettings::default(),
+            reconciliation: None,
+            node_management: None,
+            verification: None,
             config: None,
             metrics: Metrics::default(),
             health: Health::default(),
@@ -253,14 +251,35 @@ impl Config {
         let worker = self.worker.clone()?;
         let mut gate = GateSettings {
             worker,
-            reconciliation: self.reconciliation.clone(),
-            node_management: self.node_management.clone(),
-            verification: self.verification.clone(),
+            reconciliation: self.reconciliation.clone().unwrap_or_default(),
+            node_management: self.node_management.clone().unwrap_or_default(),
+            verification: self.verification.clone().unwrap_or_default(),
         };
         if let Some(legacy) = &self.config {
             legacy.apply(&mut gate);
         }
         Some(gate)
+    }
+
+    /// A file that speaks of the gate and leaves out its pods would have no gate, without a word.
+    fn check_gate(&self) -> anyhow::Result<()> {
+        if let Some(gate) = self.gate() {
+            return gate.check().map_err(anyhow::Error::msg);
+        }
+        let blocks = [
+            ("reconciliation", self.reconciliation.is_some()),
+            ("nodeManagement", self.node_management.is_some()),
+            ("verification", self.verification.is_some()),
+            ("config", self.config.is_some()),
+        ];
+        for (block, is_given) in blocks {
+            anyhow::ensure!(
+                !is_given,
+                "{block} is given and worker is not, so no node would be verified; name worker.image, or leave \
+                 {block} out"
+            );
+        }
+        Ok(())
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -276,9 +295,7 @@ impl Config {
                 namespace::checked(name).map_err(|wrong| anyhow::anyhow!("{key}: {wrong}"))?;
             }
         }
-        if let Some(gate) = self.gate() {
-            gate.check().map_err(anyhow::Error::msg)?;
-        }
+        self.check_gate()?;
         self.etcd.as_ref().map_or(Ok(()), Etcd::check)
     }
 }
@@ -464,6 +481,19 @@ worker: { image: { repository: r, tag: t }, dnsTestDomains: [new.example] }
         for (text, expected) in table {
             let told = refusal(text).unwrap();
             assert!(told.contains(expected), "{text}\n{told}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_gate_without_its_pods_are_refused() {
+        for block in [
+            "reconciliation: { maxRetries: 3 }",
+            "nodeManagement: { deleteFailedNodes: true }",
+            "verification: { mode: DryRun }",
+            "config: { maxRetries: 3 }",
+        ] {
+            let told = refusal(block).unwrap();
+            assert!(told.contains("name worker.image"), "{block}: {told}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Observe: a node at the gate, its record, its worker and what the rest of the cluster says, by reads only.
 //!
 //! Owns which facts are read live: a verified node whose label seems to be missing, and all that speaks for
-//! or against a removal.
+//! or against a removal, the node's taint and boot among it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(super) async fn observe(
     };
     let known = record_of(context, &node).await?;
     if let Some(record) = &known
-        && is_label_missing(&node, record, settings)
+        && (is_label_missing(&node, record, settings)
+            || is_removal_wanted(&node, record, settings))
     {
         let Some(live) = stores.nodes.refetch(key).await? else {
             return Ok(None);
@@ -133,14 +134,15 @@ fn control(
         return ControlView::default();
     }
     let runs = context.stores.workers.by_index(WORKERS_OF_CONTROL, "");
-    let latest = runs
-        .iter()
-        .max_by_key(|run| (run.created, run.name.clone()));
     let nodes = context.stores.nodes.list();
-    let candidates: Vec<&Arc<NodeView>> = nodes
+    let mut candidates: Vec<&Arc<NodeView>> = nodes
         .iter()
         .filter(|one| one.uid != node.uid && is_in_service(one, settings))
         .collect();
+    // One that is being emptied may go in the middle of a run.
+    if candidates.iter().any(|one| !one.unschedulable) {
+        candidates.retain(|one| !one.unschedulable);
+    }
     // In turn, so that one bad node among those in service does not tell for all.
     let turn = context.clock.now().as_second() / settings.interval().as_secs().max(1);
     let turn = usize::try_from(turn).unwrap_or_default();
@@ -148,7 +150,7 @@ fn control(
         .checked_rem(candidates.len())
         .and_then(|turn| candidates.get(turn));
     ControlView {
-        run: latest.map(|run| run.as_ref().clone()),
+        runs: runs.iter().map(|run| run.as_ref().clone()).collect(),
         has_dns: candidate.is_some() || has_dns(context, settings),
         candidate: candidate.map(|node| node.as_ref().clone()),
     }
@@ -165,20 +167,26 @@ fn has_dns(context: &Context, settings: &GateSettings) -> bool {
     })
 }
 
+/// Whether the node has failed, on this boot, and shall go for that. Its taint may have been lifted a moment
+/// ago, so whoever finds this in a copy looks at the node live.
+fn is_removal_wanted(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
+    let has_failed = told(record).is_some_and(|told| {
+        told.verdict == Some(VerificationVerdict::Failed)
+            && told.boot_id.as_ref() == Some(&node.boot_id)
+    });
+    settings.node_management.delete_failed_nodes
+        && settings.verification.mode == Mode::Gate
+        && has_failed
+        && is_gated(node, settings)
+}
+
 async fn removal(
     context: &Context,
     settings: &GateSettings,
     node: &NodeView,
     record: &PendingNode,
 ) -> Observed<shipshape_engine::verify::removal::RemovalView> {
-    let management = &settings.node_management;
-    let has_failed =
-        told(record).and_then(|told| told.verdict) == Some(VerificationVerdict::Failed);
-    let is_wanted = management.delete_failed_nodes
-        && settings.verification.mode == Mode::Gate
-        && has_failed
-        && is_gated(node, settings);
-    if !is_wanted {
+    if !is_removal_wanted(node, record, settings) {
         return Observed::NotAsked;
     }
     let cause = told(record).and_then(|told| told.first_failing_check.as_deref());

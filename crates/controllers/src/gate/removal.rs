@@ -3,6 +3,8 @@
 //! Owns the questions to Karpenter, Cluster API, the cloud, the locks and the count of removals. A question
 //! without an answer is `Unknown`, never "nobody".
 
+use std::collections::BTreeSet;
+
 use shipshape_api::VerificationVerdict;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::foreign::{self, Sought};
@@ -97,7 +99,7 @@ async fn cloud(
 }
 
 /// Other nodes that failed by the same check and still stand.
-fn alike(context: &Context, node: &NodeView, cause: &str) -> usize {
+fn alike(context: &Context, node: &NodeView, cause: &str) -> BTreeSet<String> {
     let records = context.stores.pending.list();
     let others = records.iter().filter(|record| {
         let told = record
@@ -114,5 +116,6 @@ fn alike(context: &Context, node: &NodeView, cause: &str) -> usize {
                     && told.first_failing_check.as_deref() == Some(cause)
             })
     });
-    others.count()
+    let uids = others.filter_map(|record| record.spec.node_uid.clone());
+    uids.collect()
 }

@@ -10,7 +10,8 @@ use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::view::NodeView;
 
-use crate::context::Context;
+use super::{Queues, wake_all};
+use crate::context::{Context, Stores, TASKS_BY_REPLACEMENT};
 
 /// Begins to follow worker pods, where the gate is on.
 pub(super) fn start(context: &Context, queue: &Queue<Key>) -> Option<Following> {
@@ -53,12 +54,40 @@ fn waits_for_others(record: &PendingNode) -> bool {
     })
 }
 
-/// A record wakes its node when it comes, goes or is changed, by whomever.
-pub(super) fn wake_for_record(queue: &Queue<Key>, change: &Change<PendingNode>) {
+/// A record wakes its node when it comes, goes or is changed, by whomever; and the task that has brought
+/// the node by another verdict.
+pub(super) fn wake_for_record(
+    stores: &Stores,
+    queues: &Queues,
+    change: &Change<PendingNode>,
+) {
     let spec = &change.object().spec;
-    if let (Some(_), Some(node)) = (&spec.node_uid, &spec.node_name) {
-        queue.add(Key::cluster(node));
+    let (Some(_), Some(node)) = (&spec.node_uid, &spec.node_name) else {
+        return;
+    };
+    queues.gate.add(Key::cluster(node));
+    let is_news = match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => standing(old) != standing(new),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    };
+    let node = stores.nodes.get(&Key::cluster(node)).filter(|_| is_news);
+    if let Some(id) = node.and_then(|node| node.provider_id.clone()) {
+        let waiting = stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str());
+        wake_all(&queues.tasks, waiting);
     }
+}
+
+/// What a task reads of its new node's record.
+fn standing(record: &PendingNode) -> Option<(Option<&String>, Option<VerificationVerdict>, bool)> {
+    let told = record.status.as_ref()?.verification.as_ref()?;
+    Some((
+        told.boot_id.as_ref(),
+        told.verdict,
+        told.started_at.is_some(),
+    ))
 }
 
 /// A node wakes itself by all that the gate reads of it.

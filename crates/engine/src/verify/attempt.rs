@@ -215,7 +215,7 @@ impl Draft<'_> {
                 self.close(ending);
                 self.blame(fault, ending.at);
             }
-            other @ (Comparison::UnderWay(_) | Comparison::Needed(_) | Comparison::Later(_)) => {
+            other @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
                 self.wait_for_comparison(other);
             }
         }
@@ -225,8 +225,8 @@ impl Draft<'_> {
     pub(super) fn wait_for_comparison(&mut self, comparison: Comparison) {
         let words = "the same checks on a node in service";
         match comparison {
-            Comparison::Needed(node) => {
-                let pod = worker::of_control(&node, self.settings, self.now);
+            Comparison::Needed { node, pulls } => {
+                let pod = worker::of_control(&node, pulls, self.settings, self.now);
                 self.effect(Effect::EnsureWorker(Box::new(pod)));
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait_on(words, again);

@@ -6,15 +6,15 @@
 use jiff::{SignedDuration, Timestamp};
 use shipshape_api::pending_node::VerificationFinding;
 
-use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerState, WorkerView};
+use super::outcome::{Ending, IMAGE_TROUBLE, LOST_TROUBLE, Trouble, WorkerState, WorkerView};
 use super::settings::GateSettings;
 use crate::view::NodeView;
 
 /// What is known of the rest of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlView {
-    /// The latest run on a node in service.
-    pub run: Option<WorkerView>,
+    /// Runs on nodes in service that are still there.
+    pub runs: Vec<WorkerView>,
     /// A node in service on which one could run.
     pub candidate: Option<NodeView>,
     /// Whether any name server is ready.
@@ -36,8 +36,8 @@ pub(super) enum Comparison {
     Made(Fault),
     /// A run is under way, until then at most.
     UnderWay(Timestamp),
-    /// A run is needed on this node.
-    Needed(Box<NodeView>),
+    /// A run is needed on this node; with `pulls` it must ask for its image anew.
+    Needed { node: Box<NodeView>, pulls: bool },
     /// The latest run is too old, and a new one is due then.
     Later(Timestamp),
 }
@@ -61,16 +61,63 @@ pub(super) fn compare(
     let Some(candidate) = &control.candidate else {
         return Comparison::Made(alone(failures, control.has_dns));
     };
-    let Some(run) = &control.run else {
-        return Comparison::Needed(Box::new(candidate.clone()));
+    let pulls = needs_pull(failures);
+    let needed = || Comparison::Needed {
+        node: Box::new(candidate.clone()),
+        pulls,
+    };
+    let Some(run) = latest(control, pulls) else {
+        return needed();
     };
     let Some(ending) = ending_of(run, settings, now) else {
         return Comparison::UnderWay(overdue_at(run.created, settings));
     };
-    if is_since(run.created, course.began) && is_since(ending.at, course.ended) {
-        return Comparison::Made(judge(failures, &run.node, &ending));
+    if !is_since(run.created, course.began) || !is_since(ending.at, course.ended) {
+        return needed();
     }
-    Comparison::Needed(Box::new(candidate.clone()))
+    let fault = match judge(failures, &run.node, &ending) {
+        Fault::OfNode(check) => {
+            shared_then(failures, course, control, settings, now).unwrap_or(Fault::OfNode(check))
+        }
+        fault @ Fault::Elsewhere(_) => fault,
+    };
+    Comparison::Made(fault)
+}
+
+/// An image that a node has already says nothing of the registry that another cannot reach.
+fn needs_pull(failures: &[VerificationFinding]) -> bool {
+    failures.iter().any(|one| one.check == IMAGE_TROUBLE)
+}
+
+fn latest(control: &ControlView, pulls: bool) -> Option<&WorkerView> {
+    let runs = control.runs.iter().filter(|run| run.pulls || !pulls);
+    runs.max_by_key(|run| (run.created, run.name.clone()))
+}
+
+/// What an earlier run says that ran while the attempt did and failed alike: the cause has gone in between,
+/// and was not the node.
+fn shared_then(
+    failures: &[VerificationFinding],
+    course: Course,
+    control: &ControlView,
+    settings: &GateSettings,
+    now: Timestamp,
+) -> Option<Fault> {
+    control.runs.iter().find_map(|run| {
+        let ending = ending_of(run, settings, now)?;
+        let is_of_then = is_since(course.ended, run.created) && is_since(ending.at, course.began);
+        let is_told = is_of_then && !ending.passed && !has_not_run(&ending);
+        match judge(failures, &run.node, &ending) {
+            fault @ Fault::Elsewhere(_) if is_told => Some(fault),
+            Fault::Elsewhere(_) | Fault::OfNode(_) => None,
+        }
+    })
+}
+
+fn has_not_run(ending: &Ending) -> bool {
+    ending
+        .failures()
+        .any(|one| one.check.starts_with("worker-"))
 }
 
 /// Whether what failed then still fails elsewhere. The checks are repeated on a node in service, so that
@@ -91,16 +138,17 @@ pub(super) fn recheck(
         Comparison::Made(Fault::OfNode(_)) | Comparison::UnderWay(_) | Comparison::Later(_) => {
             false
         }
-        Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed(_) => true,
+        Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed { .. } => true,
     };
-    let ended = control
-        .run
-        .as_ref()
-        .and_then(|run| ending_of(run, settings, now));
+    let pulls = needs_pull(failures);
+    let ended = latest(control, pulls).and_then(|run| ending_of(run, settings, now));
     let next = ended.and_then(|ending| ending.at.checked_add(settings.interval()).ok());
     match (&control.candidate, next) {
         (Some(_), Some(next)) if is_spent && now < next => Comparison::Later(next),
-        (Some(node), _) if is_spent => Comparison::Needed(Box::new(node.clone())),
+        (Some(node), _) if is_spent => Comparison::Needed {
+            node: Box::new(node.clone()),
+            pulls,
+        },
         _ => made,
     }
 }

@@ -57,6 +57,9 @@ pub struct WorkerView {
     pub node: String,
     /// Whether it runs on a node in service, for comparison.
     pub is_control: bool,
+    /// Whether its image is asked for anew though the node may have it: else its start says nothing of the
+    /// registry.
+    pub pulls: bool,
     /// When it was made.
     pub created: Timestamp,
     /// Whether it is being deleted.
@@ -172,6 +175,7 @@ impl WorkerView {
                 .unwrap_or_default(),
             is_control: label(meta.labels.as_ref(), names::LABEL_WORKER).as_deref()
                 == Some(names::WORKER_OF_CONTROL),
+            pulls: pulls(pod),
             created: created.unwrap_or_default(),
             terminating: meta.deletion_timestamp.is_some(),
             state: state_of(pod, created.unwrap_or_default()),
@@ -276,33 +280,32 @@ fn words(status: &PodStatus) -> String {
         .to_owned()
 }
 
+fn pulls(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut policies = containers.filter_map(|one| one.image_pull_policy.as_deref());
+    policies.any(|policy| policy == "Always")
+}
+
 fn image_of(pod: &Pod) -> &str {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut images = containers.filter_map(|one| one.image.as_deref());
     images.next().unwrap_or_default()
 }
 
-/// What exit code and message say together. Only code 0 with a verdict that does not contradict it is a
-/// pass; a code other than 0 and 1 says that the checks were not run.
+/// What exit code and message say together. Only code 0 with a report that does not contradict it is a
+/// pass: a program that is not ours may well end with 0. A code other than 0 and 1 says that the checks were
+/// not run.
 fn read(code: i32, message: &str, image: &str, at: Timestamp) -> Ending {
     let report: Option<Report> = serde_json::from_str(message).ok();
     let Some(report) = report else {
-        if code == 0 {
-            return Ending {
-                passed: true,
-                findings: Vec::new(),
-                omitted: 0,
-                evidence: None,
-                at,
-            };
-        }
-        let said = format!("the checks ended with code {code}: {message}");
+        let said = format!("the checks ended with code {code} and left no report: {message}");
         return Ending::of_trouble(&trouble(EXIT_TROUBLE, said), image, at);
     };
     let mut findings: Vec<VerificationFinding> = report.findings.iter().map(finding).collect();
     findings.sort_by_key(|finding| finding.ok);
     let has_failure = findings.iter().any(|finding| !finding.ok);
-    let passed = code == 0 && report.verdict == "Passed" && !has_failure;
+    let has_run = !findings.is_empty() || report.omitted > 0;
+    let passed = code == 0 && report.verdict == "Passed" && has_run && !has_failure;
     if !passed && !has_failure {
         let said = format!(
             "the checks ended with code {code} and verdict {}, and name no failure",

@@ -4,7 +4,7 @@
 //! node that carries work or that another operation holds, and must not take "no answer" for "not there":
 //! where nobody could ask, nothing is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ pub struct RemovalView {
     pub removals: Observed<Removals>,
     /// How many nodes the group has.
     pub group_size: usize,
-    /// How many other nodes have failed by the same check and still stand.
-    pub alike: usize,
+    /// UIDs of other nodes that have failed by the same check and still stand.
+    pub alike: BTreeSet<String>,
 }
 
 /// By whom a node is removed.
@@ -109,8 +109,8 @@ pub enum RemovalTarget {
 /// What comes of the wish to remove a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It goes, by this target; the removals as they are with it.
-    Go(RemovalTarget, Removals),
+    /// It goes, by this target; the removals as they are with it, unless they had it before.
+    Go(RemovalTarget, Option<Removals>),
     /// It is on its way out, by whoever brought it.
     UnderWay(String),
     /// Not now, and why.
@@ -168,7 +168,7 @@ pub fn decide(
         .retain(|_, one| now.duration_since(one.at) < HOUR);
     // Its removal was decided on before: a repeat after a crash costs nothing.
     if removals.nodes.contains_key(&node.uid) {
-        return Removal::Go(target, removals);
+        return Removal::Go(target, None);
     }
     if let Some(why) = over_budget(node, cause, view, &removals, budget) {
         return Removal::Wait(why);
@@ -180,7 +180,7 @@ pub fn decide(
         at: now,
     };
     removals.nodes.insert(node.uid.clone(), removed);
-    Removal::Go(target, removals)
+    Removal::Go(target, Some(removals))
 }
 
 /// Whoever brought the node must end it, else it would bring it back or leave its machine running.
@@ -213,12 +213,14 @@ fn over_budget(
     removals: &Removals,
     budget: &DeletionBudget,
 ) -> Option<String> {
-    let alike = removals.nodes.values().filter(|one| one.cause == cause);
-    let alike = alike.count() + view.alike + 1;
+    // A removed node may stand for a while: it counts once.
+    let gone = removals.nodes.iter().filter(|(_, one)| one.cause == cause);
+    let alike: BTreeSet<&String> = gone.map(|(uid, _)| uid).chain(&view.alike).collect();
+    let alike = alike.len() + 1;
     if alike >= budget.storm_threshold.max(1) {
         return Some(format!(
-            "a person: {alike} nodes failed by {cause} within an hour, so the nodes are hardly at fault \
-             (nodeManagement.deletionBudget.stormThreshold)"
+            "a person: {alike} nodes failed by {cause}, removed within an hour or still there, so the nodes are \
+             hardly at fault (nodeManagement.deletionBudget.stormThreshold)"
         ));
     }
     let group = group_of(node);

@@ -1,6 +1,7 @@
 //! The gate on paper: a small world of one node that each test disturbs in its own way.
 
 mod comparison;
+mod passing;
 mod races;
 mod removals;
 mod worker_pod;
@@ -160,13 +161,14 @@ fn stuck(node: &NodeView, check: &'static str) -> WorkerView {
 /// A control that began and ended at these seconds, with these checks failing.
 fn control(failing: &[&str], began: i64, over: i64) -> ControlView {
     let peer = in_service("peer");
-    let checks: Vec<_> = failing.iter().map(|check| (*check, false)).collect();
+    let mut checks: Vec<_> = failing.iter().map(|check| (*check, false)).collect();
+    checks.push(("api-clock", true));
     let code = i32::from(!failing.is_empty());
     let mut run = ended(&peer, code, &report(&checks), over);
     run.is_control = true;
     run.created = at(began);
     ControlView {
-        run: Some(run),
+        runs: vec![run],
         candidate: Some(peer),
         has_dns: true,
     }
@@ -304,7 +306,7 @@ fn modes_differ_in_what_they_touch() {
         let mut settings = settings();
         settings.verification.mode = mode;
         let mut seen = snapshot(node.clone(), Some(under_way(&node)));
-        seen.worker = Observed::Present(ended(&node, 0, &report(&[]), 5));
+        seen.worker = Observed::Present(ended(&node, 0, &report(&[("network", true)]), 5));
         let decision = decide(&seen, &settings, at(6));
         assert_eq!(effects(&decision), expected, "{mode:?}");
         assert_eq!(

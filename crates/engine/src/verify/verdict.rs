@@ -83,7 +83,7 @@ impl Draft<'_> {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);
             }
-            other @ (Comparison::UnderWay(_) | Comparison::Needed(_) | Comparison::Later(_)) => {
+            other @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
                 self.wait_for_comparison(other);
             }
         }
@@ -151,7 +151,10 @@ impl Draft<'_> {
             }
             Removal::UnderWay(what) => self.wait(what, None),
             Removal::Go(target, removals) => {
-                self.effect(Effect::RecordRemovals(removals));
+                // One that was counted before a crash is not counted again.
+                if let Some(removals) = removals {
+                    self.effect(Effect::RecordRemovals(removals));
+                }
                 self.remove(&target);
                 self.wait(GOING, None);
             }

@@ -43,11 +43,17 @@ pub fn worker_name(node: &NodeView, attempt: i32) -> String {
     readable(names::WORKER_PREFIX, &node.name, &hash)
 }
 
-/// Name of a run on a node in service: within one interval there is one.
-pub fn control_name(node: &NodeView, settings: &GateSettings, now: Timestamp) -> String {
+/// Name of a run on a node in service: within one interval there is one, and one that pulls.
+pub fn control_name(
+    node: &NodeView,
+    pulls: bool,
+    settings: &GateSettings,
+    now: Timestamp,
+) -> String {
     let interval = settings.interval().as_secs().max(1);
     let bucket = now.as_second().div_euclid(interval).to_string();
-    let hash = hex(&[&node.uid, &node.boot_id, &bucket], HASH_DIGITS);
+    let kind = if pulls { "pulls" } else { "runs" };
+    let hash = hex(&[&node.uid, &node.boot_id, &bucket, kind], HASH_DIGITS);
     let prefix = format!("{}control-", names::WORKER_PREFIX);
     readable(&prefix, &node.name, &hash)
 }
@@ -83,10 +89,21 @@ pub fn of_attempt(
     pod
 }
 
-/// A run of the same checks on a node in service.
-pub fn of_control(node: &NodeView, settings: &GateSettings, now: Timestamp) -> Pod {
-    let name = control_name(node, settings, now);
-    pod(node, name, names::WORKER_OF_CONTROL, settings)
+/// A run of the same checks on a node in service. With `pulls` its image is asked for anew, which the node
+/// most likely has: so the registry is compared too.
+pub fn of_control(
+    node: &NodeView,
+    pulls: bool,
+    settings: &GateSettings,
+    now: Timestamp,
+) -> Pod {
+    let name = control_name(node, pulls, settings, now);
+    let mut pod = pod(node, name, names::WORKER_OF_CONTROL, settings);
+    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+    for container in containers.filter(|_| pulls) {
+        container.image_pull_policy = Some("Always".to_owned());
+    }
+    pod
 }
 
 fn pod(node: &NodeView, name: String, kind: &str, settings: &GateSettings) -> Pod {

@@ -2,6 +2,7 @@
 //!
 //! Owns the translation into the simulator's own words.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shipshape_api::names;
-use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
+use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec, gate_taint};
 use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, stateful_set};
 
 /// The group of nodes that must pass the gate.
@@ -27,6 +28,8 @@ pub struct WorldSection {
     /// How many machines can join a second group, whose nodes carry the taint of the gate; none are there
     /// at the start.
     pub newcomers: u32,
+    /// Images whose nodes join with the taint of the gate, in whatever group.
+    pub gated_images: BTreeSet<String>,
     /// The zones that they are dealt out over.
     pub zones: Vec<String>,
     /// The image that the nodes run.
@@ -65,6 +68,7 @@ impl Default for WorldSection {
             nodes: 6,
             control_planes: 0,
             newcomers: 0,
+            gated_images: BTreeSet::new(),
             zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
             running_image: "image-1".to_owned(),
             image: "image-2".to_owned(),
@@ -157,6 +161,7 @@ impl WorldSection {
                 terminate: duration(self.terminate),
                 read_lag: duration(self.cloud_read_lag),
                 lost_answers: self.lost_cloud_answers,
+                gated_images: self.gated_images.clone(),
                 ..CloudSettings::default()
             },
             ..CloudSpec::default()
@@ -176,13 +181,7 @@ impl WorldSection {
         let mut group = GroupSpec::new(NEWCOMERS, &self.image, 0);
         group.zones.clone_from(&self.zones);
         group.max = self.newcomers;
-        let (key, value, effect) = names::DEFAULT_GATE_TAINT;
-        group.taints.push(Taint {
-            key: key.to_owned(),
-            value: Some(value.to_owned()),
-            effect: effect.to_owned(),
-            time_added: None,
-        });
+        group.taints.push(gate_taint());
         (self.newcomers > 0).then_some(group)
     }
 

@@ -107,6 +107,8 @@ pub struct CloudSettings {
     pub unready_images: BTreeSet<String>,
     /// Images whose machines get ready though pods on them reach no service.
     pub unconnected_images: BTreeSet<String>,
+    /// Images whose kubelets register with the taint of the gate.
+    pub gated_images: BTreeSet<String>,
     /// Whether no name server answers anybody.
     pub dns_down: bool,
 }
@@ -126,6 +128,7 @@ impl Default for CloudSettings {
             broken_images: BTreeSet::new(),
             unready_images: BTreeSet::new(),
             unconnected_images: BTreeSet::new(),
+            gated_images: BTreeSet::new(),
             dns_down: false,
         }
     }

@@ -16,14 +16,14 @@ fn a_failure_is_compared_before_it_counts() {
         (told.verdict, told.failed_attempts, effects(&decision))
     };
     let nothing_yet = ControlView {
-        run: None,
+        runs: Vec::new(),
         ..control(&[], 0, 0)
     };
     assert_eq!(verdict(nothing_yet, 41), (None, None, vec!["EnsureWorker"]));
     let too_old = control(&[], -30, 10);
     assert_eq!(verdict(too_old, 41), (None, None, vec!["EnsureWorker"]));
     let mut running = control(&[], 41, 0);
-    running.run.as_mut().unwrap().state = WorkerState::Running;
+    running.runs.first_mut().unwrap().state = WorkerState::Running;
     assert_eq!(verdict(running, 45), (None, None, vec![]));
     let (shared, counted, _) = verdict(control(&["dns-udp"], 41, 70), 71);
     assert_eq!(
@@ -53,7 +53,7 @@ fn a_comparison_that_could_not_be_made_blames_nobody() {
     let mut seen = snapshot(node.clone(), Some(under_way(&node)));
     seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
     seen.control = control(&[], 41, 70);
-    let run = seen.control.run.as_mut().unwrap();
+    let run = seen.control.runs.first_mut().unwrap();
     let trouble = Trouble {
         check: "worker-schedule",
         message: "Insufficient memory".to_owned(),
@@ -73,12 +73,55 @@ fn a_comparison_that_could_not_be_made_blames_nobody() {
 }
 
 #[test]
+fn an_outage_that_ends_between_the_attempt_and_its_comparison_blames_nobody() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    let verdict = |earlier: ControlView| {
+        let mut seen = seen.clone();
+        seen.control = control(&[], 41, 50);
+        seen.control.runs.extend(earlier.runs);
+        let told = verification(&decide(&seen, &settings(), at(51))).clone();
+        (told.verdict, told.failed_attempts)
+    };
+    let inconclusive = (Some(VerificationVerdict::Inconclusive), None);
+    assert_eq!(verdict(control(&["dns-udp"], 25, 35)), inconclusive);
+    let of_node = (None, Some(1));
+    assert_eq!(verdict(control(&["egress"], 25, 35)), of_node, "another");
+    assert_eq!(verdict(control(&["dns-udp"], -20, -9)), of_node, "before");
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_compared_with_a_run_that_pulls_it_too() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(stuck(&node, "worker-image"));
+    seen.control = control(&[], 312, 330);
+    let decision = decide(&seen, &settings(), at(331));
+    assert_eq!(verification(&decision).failed_attempts, None);
+    let policies: Vec<_> = decision
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::EnsureWorker(pod) => pod.spec.clone(),
+            _ => None,
+        })
+        .map(|spec| spec.containers[0].image_pull_policy.clone().unwrap())
+        .collect();
+    assert_eq!(policies, ["Always"], "the node has the image already");
+    seen.control.runs[0].pulls = true;
+    let decision = decide(&seen, &settings(), at(331));
+    assert_eq!(verification(&decision).failed_attempts, Some(1));
+}
+
+#[test]
 fn trouble_with_the_pod_is_told_apart_and_compared_like_a_check() {
     let node = node("n");
     for check in ["worker-image", "worker-sandbox", "worker-schedule"] {
         let mut seen = snapshot(node.clone(), Some(under_way(&node)));
         seen.worker = Observed::Present(stuck(&node, check));
         seen.control = control(&[], 312, 330);
+        seen.control.runs[0].pulls = true;
         let early = decide(&seen, &settings(), at(100));
         assert_eq!(
             verification(&early).attempt_started_at,
@@ -98,7 +141,7 @@ fn trouble_with_the_pod_is_told_apart_and_compared_like_a_check() {
             check,
             message: "words".to_owned(),
         };
-        let run = seen.control.run.as_mut().unwrap();
+        let run = seen.control.runs.first_mut().unwrap();
         run.state = WorkerState::Ended(Box::new(Ending::of_trouble(
             &trouble,
             "shipshape:1",
@@ -115,7 +158,9 @@ fn only_code_zero_without_a_failure_is_a_pass() {
     let node = node("n");
     let table = [
         (0, report(&[("network", true)]), true, ""),
-        (0, String::new(), true, ""),
+        (0, String::new(), false, "worker-exit"),
+        (0, "done".to_owned(), false, "worker-exit"),
+        (0, report(&[]), false, "worker-exit"),
         (0, report(&[("network", false)]), false, "network"),
         (1, report(&[("network", false)]), false, "network"),
         (1, "not json".to_owned(), false, "worker-exit"),

@@ -93,7 +93,7 @@ fn a_node_that_goes_in_the_middle_is_left_to_go() {
     let mut node = node("n");
     node.deleting = true;
     let mut seen = snapshot(node.clone(), Some(under_way(&node)));
-    seen.worker = Observed::Present(ended(&node, 0, &report(&[]), 5));
+    seen.worker = Observed::Present(ended(&node, 0, &report(&[("network", true)]), 5));
     let decision = decide(&seen, &settings(), at(6));
     assert!(effects(&decision).is_empty());
     let decision = decide(&snapshot(node, None), &settings(), at(6));
@@ -135,9 +135,9 @@ fn a_worker_that_nobody_could_see_is_neither_made_again_nor_counted() {
 #[test]
 fn the_result_of_a_strangers_pod_opens_nothing() {
     let node = node("n");
-    let mut forged = ended(&node, 0, &report(&[]), 5);
+    let mut forged = ended(&node, 0, &report(&[("network", true)]), 5);
     forged.owner_uid = Some("somebody".to_owned());
-    let mut leaving = ended(&node, 0, &report(&[]), 5);
+    let mut leaving = ended(&node, 0, &report(&[("network", true)]), 5);
     leaving.terminating = true;
     for worker in [forged, leaving] {
         let mut seen = snapshot(node.clone(), Some(under_way(&node)));

@@ -1,5 +1,7 @@
 //! The end of a failed node: by whom, and when not.
 
+use std::collections::BTreeSet;
+
 use shipshape_api::ProviderRef;
 
 use super::super::removal::{CloudMachine, ForeignObject, RemovalView, Removals, RemovedNode};
@@ -43,7 +45,7 @@ fn unknown_to_all() -> RemovalView {
         holder: Observed::Absent,
         removals: Observed::Absent,
         group_size: 100,
-        alike: 0,
+        alike: BTreeSet::new(),
     }
 }
 
@@ -54,6 +56,10 @@ fn removed(group: &str, cause: &str, minutes_ago: i64) -> RemovedNode {
         cause: cause.to_owned(),
         at: at(100) - minutes(minutes_ago),
     }
+}
+
+fn others(count: usize) -> BTreeSet<String> {
+    (0..count).map(|index| format!("other-{index}")).collect()
 }
 
 fn effects_with(view: RemovalView) -> Vec<&'static str> {
@@ -198,7 +204,7 @@ fn the_budget_counts_by_group_and_hour_and_leaves_small_groups_one() {
 #[test]
 fn nodes_that_fail_alike_stop_removals() {
     let view = RemovalView {
-        alike: 4,
+        alike: others(4),
         ..unknown_to_all()
     };
     assert!(effects_with(view).is_empty());
@@ -210,10 +216,24 @@ fn nodes_that_fail_alike_stop_removals() {
     }
     let view = RemovalView {
         removals: Observed::Present(removals),
-        alike: 2,
+        alike: others(2),
         ..unknown_to_all()
     };
     assert!(effects_with(view).is_empty());
+}
+
+#[test]
+fn a_removed_node_that_still_stands_counts_once_among_those_that_fail_alike() {
+    let mut removals = Removals::default();
+    for uid in others(3) {
+        removals.nodes.insert(uid, removed("else", "dns-udp", 5));
+    }
+    let view = RemovalView {
+        removals: Observed::Present(removals),
+        alike: others(3),
+        ..unknown_to_all()
+    };
+    assert_eq!(effects_with(view), ["RecordRemovals", "DeleteNode"]);
 }
 
 #[test]
@@ -231,7 +251,7 @@ fn a_removal_that_was_decided_on_before_a_crash_goes_on_whatever_the_budget() {
         removals: Observed::Present(removals),
         ..unknown_to_all()
     };
-    assert_eq!(effects_with(view), ["RecordRemovals", "DeleteNode"]);
+    assert_eq!(effects_with(view), ["DeleteNode"], "it was counted before");
 }
 
 #[test]

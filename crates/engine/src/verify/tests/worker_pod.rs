@@ -123,7 +123,7 @@ fn names_of_long_nodes_fit_a_host_name_and_differ() {
     let (one, two) = (long("a"), long("b"));
     for name in [
         worker::worker_name(&one, 1),
-        worker::control_name(&one, &settings(), at(0)),
+        worker::control_name(&one, false, &settings(), at(0)),
     ] {
         assert!(name.len() <= 63, "{name}");
     }
@@ -134,7 +134,7 @@ fn names_of_long_nodes_fit_a_host_name_and_differ() {
 #[test]
 fn within_one_interval_there_is_one_run_elsewhere() {
     let node = node("n");
-    let name = |second: i64| worker::control_name(&node, &settings(), at(second));
+    let name = |second: i64| worker::control_name(&node, false, &settings(), at(second));
     assert_eq!(name(0), name(9));
     assert_ne!(name(0), name(10));
 }
