@@ -27,6 +27,7 @@ use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
 pub use fact::{Call, Fact, Hearing, Request};
+use checks::is_gated;
 use hearing::Heard;
 use holds::Deployed;
 use limits::{Limits, Vacancy};
@@ -300,7 +301,7 @@ impl Witness {
             .known
             .values()
             .find(|node| node.provider_id.as_ref().map(ProviderId::as_str) == Some(provider_id));
-        let Some(node) = node.filter(|_| !is_new) else {
+        let Some(node) = node.filter(|node| !is_new && !is_gated(node)) else {
             return;
         };
         let vacancy = Vacancy {

@@ -88,7 +88,7 @@ impl KubeletControl {
     }
 
     /// Takes the machine down for `outage`; it comes back with another boot id and its pods start
-    /// again.
+    /// again. A Node that somebody has deleted meanwhile is registered anew.
     pub async fn reboot(&self, outage: Duration) {
         self.set_frozen(true);
         tokio::time::sleep(outage).await;
@@ -96,6 +96,7 @@ impl KubeletControl {
             mode.frozen = false;
             mode.boot += 1;
         });
+        self.queue.add(Item::Register);
     }
 }
 
@@ -183,7 +184,9 @@ impl Kubelet {
             Err(error) => return Err(error),
         }
         self.write_status().await?;
-        self.watch();
+        if self.watches.is_empty() {
+            self.watch();
+        }
         self.queue.add(Item::Lease);
         let ready = self.delay(self.delays.node_ready);
         self.queue.add_after(Item::Ready, ready);
@@ -232,7 +235,7 @@ impl Kubelet {
         );
         let patch = Patch::Strategic(json!({ "status": status }));
         match send_patch(&nodes, &self.name, Some("status"), &patch).await {
-            // A Node that somebody deleted stays deleted: kubelets register once.
+            // A Node that somebody deleted stays deleted: kubelets register once a boot.
             Err(error) if is_not_found(&error) => Ok(()),
             result => result,
         }
