@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::perform::perform;
 
-pub(crate) use act::{ensure_worker, publish, release};
+pub(crate) use act::act;
 
 /// One pass over a node, or over a run on a node in service: that one's key has a namespace.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {

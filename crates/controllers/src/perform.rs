@@ -11,11 +11,11 @@ use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef, names
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
+use shipshape_cluster::finalizer;
 use shipshape_cluster::lock::Claim;
 use shipshape_cluster::node::{Live, with_marks};
 use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, ErrorClass, Key};
-use shipshape_cluster::{finalizer, foreign};
 use shipshape_engine::decision::{
     Effect, Kept, KeptKind, LockRequest, Marks, NodeTarget, PodTarget,
 };
@@ -110,22 +110,7 @@ async fn perform_one(
         Effect::ForgetPending { name, uid } => Ok(context.pending.forget(name, uid).await?),
         Effect::EnsureFinalizer(kept) => set_finalizer(context, kept, true).await,
         Effect::DropFinalizer(kept) => set_finalizer(context, kept, false).await,
-        Effect::EnsureWorker(pod) => gate::ensure_worker(context, pod).await,
-        Effect::DeleteWorker(target) => Ok(context.workers.delete(target).await?),
-        Effect::ReleaseNode {
-            node,
-            boot_id,
-            taints,
-            label,
-            told,
-        } => gate::release(context, (node, boot_id), (taints, label), told).await,
-        Effect::PublishVerdict {
-            node,
-            boot_id,
-            told,
-        } => gate::publish(context, (node, boot_id), told).await,
-        Effect::RecordRemovals(removals) => Ok(context.removals.write(removals).await?),
-        Effect::DeleteForeign(target) => Ok(foreign::delete(&context.client, target).await?),
+        Effect::Gate(effect) => gate::act(context, effect).await,
     }
 }
 

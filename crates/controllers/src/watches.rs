@@ -37,10 +37,18 @@ pub(crate) struct Queues {
 
 /// Begins to follow every kind; ends when the returned values are dropped.
 pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
+    context.evictions.wake_through(queues.tasks.clone());
+    let mut following = start_own(context, queues);
+    following.extend(start_around(context, queues));
+    following.extend(at_gate::start(context, &queues.gate));
+    following
+}
+
+/// Our own kinds, and nodes.
+fn start_own(context: &Context, queues: &Queues) -> Vec<Following> {
     let stores = &context.stores;
     let client = || context.client.clone();
-    context.evictions.wake_through(queues.tasks.clone());
-    let mut following = vec![
+    vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
             let (tasks, queues) = (stores.tasks.clone(), queues.clone());
             let orphaned = Arc::clone(&context.orphaned);
@@ -89,6 +97,14 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
                     }
                 }
             }),
+    ]
+}
+
+/// What runs on nodes and what guards it.
+fn start_around(context: &Context, queues: &Queues) -> Vec<Following> {
+    let stores = &context.stores;
+    let client = || context.client.clone();
+    vec![
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queue) = (stores.clone(), queues.tasks.clone());
             let evictions = context.evictions.clone();
@@ -115,9 +131,7 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .daemon_sets
             .start(Api::all(client()), Settings::default(), |_| ()),
-    ];
-    following.extend(at_gate::start(context, &queues.gate));
-    following
+    ]
 }
 
 /// Waits until every kind has been listed once.

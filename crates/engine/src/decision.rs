@@ -8,15 +8,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Taint};
 use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::{NodePatchTask, PendingNode};
 
-use crate::condition::Truth;
 use crate::etcd::MemberId;
 use crate::ledger::{Ledger, Slot};
 use crate::machine::{MachineId, ReplacementRequest};
-use crate::verify::removal::{ForeignObject, Removals};
+use crate::verify::effect::GateEffect;
 
 /// The outcome of one look at the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,48 +174,8 @@ pub enum Effect {
     EnsureFinalizer(Kept),
     /// Lets the object go.
     DropFinalizer(Kept),
-    /// Creates a pod that checks a node's network, if it does not exist.
-    EnsureWorker(Box<Pod>),
-    /// Deletes such a pod, whose result is stored; never another.
-    DeleteWorker(PodTarget),
-    /// Opens the gate: sets the condition, then takes off the taints, by key and effect, and sets the label
-    /// in one guarded write. Nothing happens to another node or another boot.
-    ReleaseNode {
-        /// The node; its operation is the UID of the object that remembers the verdict.
-        node: NodeTarget,
-        /// The boot that was verified.
-        boot_id: String,
-        /// The gate's taints.
-        taints: Vec<Taint>,
-        /// The label, key and value.
-        label: (String, String),
-        /// What the condition says.
-        told: PublishedVerdict,
-    },
-    /// Writes what is known of a node's network as a condition of the Node.
-    PublishVerdict {
-        /// The node.
-        node: NodeTarget,
-        /// The boot that it is about.
-        boot_id: String,
-        /// What the condition says.
-        told: PublishedVerdict,
-    },
-    /// Writes the removals of failed nodes, guarded by the version that was read.
-    RecordRemovals(Removals),
-    /// Deletes the object of another system that stands for a failed node's machine.
-    DeleteForeign(ForeignObject),
-}
-
-/// What is known of a node's network, as a condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublishedVerdict {
-    /// Whether it works.
-    pub truth: Truth,
-    /// Stable reason in one word.
-    pub reason: &'static str,
-    /// One sentence.
-    pub message: String,
+    /// What the gate asks for.
+    Gate(GateEffect),
 }
 
 /// An object that must not go before what it changed is put back.
@@ -272,12 +230,7 @@ impl Effect {
             Self::ForgetPending { .. } => "ForgetPending",
             Self::EnsureFinalizer(_) => "EnsureFinalizer",
             Self::DropFinalizer(_) => "DropFinalizer",
-            Self::EnsureWorker(_) => "EnsureWorker",
-            Self::DeleteWorker(_) => "DeleteWorker",
-            Self::ReleaseNode { .. } => "ReleaseNode",
-            Self::PublishVerdict { .. } => "PublishVerdict",
-            Self::RecordRemovals(_) => "RecordRemovals",
-            Self::DeleteForeign(_) => "DeleteForeign",
+            Self::Gate(effect) => effect.name(),
         }
     }
 }
@@ -292,10 +245,8 @@ impl Effect {
             | Self::DeleteMachine(_)
             | Self::EnsurePending(_)
             | Self::ReleaseLock { .. }
-            | Self::DropFinalizer(_)
-            | Self::EnsureWorker(_)
-            | Self::DeleteWorker(_)
-            | Self::DeleteForeign(_) => true,
+            | Self::DropFinalizer(_) => true,
+            Self::Gate(effect) => effect.needs_record(),
             Self::GrantSlots { .. }
             | Self::EnsureTask(_)
             | Self::AcquireLock(_)
@@ -315,10 +266,7 @@ impl Effect {
             | Self::ReleaseDeployment { .. }
             | Self::TurnPending { .. }
             | Self::ForgetPending { .. }
-            | Self::EnsureFinalizer(_)
-            | Self::ReleaseNode { .. }
-            | Self::PublishVerdict { .. }
-            | Self::RecordRemovals(_) => false,
+            | Self::EnsureFinalizer(_) => false,
         }
     }
 

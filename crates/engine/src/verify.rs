@@ -8,6 +8,7 @@
 mod attempt;
 pub mod control;
 mod draft;
+pub mod effect;
 pub mod outcome;
 pub mod passage;
 pub mod record;

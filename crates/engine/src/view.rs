@@ -100,10 +100,17 @@ pub struct NodeView {
     pub taints: Vec<TaintView>,
     /// The boot that its kubelet tells of, or the empty string.
     pub boot_id: String,
-    /// Whether its network is said to be missing.
-    pub network_unavailable: bool,
-    /// What its condition of a verified network says, if there is one.
-    pub network_verified: Option<String>,
+    /// What its conditions say of its network.
+    pub network: NetworkView,
+}
+
+/// What the conditions of a node say of its network. A kubelet may have written them itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkView {
+    /// Whether it is said to be missing.
+    pub unavailable: bool,
+    /// What the condition of a verified network says, if there is one.
+    pub verified: Option<String>,
 }
 
 /// What keeps pods off a node. Values are left out: keys and effects tell taints apart.
@@ -155,8 +162,10 @@ impl NodeView {
                 .and_then(|status| status.node_info.as_ref())
                 .map(|info| info.boot_id.clone())
                 .unwrap_or_default(),
-            network_unavailable: condition(node, "NetworkUnavailable") == Some("True"),
-            network_verified: condition(node, NETWORK_VERIFIED).map(str::to_owned),
+            network: NetworkView {
+                unavailable: condition(node, "NetworkUnavailable") == Some("True"),
+                verified: condition(node, NETWORK_VERIFIED).map(str::to_owned),
+            },
             labels,
         }
     }

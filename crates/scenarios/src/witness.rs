@@ -26,8 +26,8 @@ use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
-pub use fact::{Call, Fact, Hearing, Request};
 use checks::is_gated;
+pub use fact::{Call, Fact, Hearing, Request};
 use hearing::Heard;
 use holds::Deployed;
 use limits::{Limits, Vacancy};

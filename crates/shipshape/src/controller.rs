@@ -45,7 +45,9 @@ pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
         level.unwrap_or("info"),
     )?;
     if config.kubernetes.qps.is_some() || config.kubernetes.burst.is_some() {
-        tracing::info!("kubernetes.qps and kubernetes.burst have no effect: the server's own fairness decides");
+        tracing::info!(
+            "kubernetes.qps and kubernetes.burst have no effect: the server's own fairness decides"
+        );
     }
     if let Some(leader_elect) = options.leader_elect {
         config.leader_election.enabled = leader_elect;

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::Patch;
 use serde_json::json;
 use shipshape_api::conditions::NETWORK_VERIFIED;
-use shipshape_engine::decision::PublishedVerdict;
+use shipshape_engine::verify::effect::PublishedVerdict;
 
 use super::Nodes;
 use crate::error::{Result, call};

@@ -4,17 +4,41 @@
 //! UID or another boot than the one decided upon is left alone.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use shipshape_cluster::foreign;
 use shipshape_cluster::node::{Live, with_open_gate};
 use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, Key};
-use shipshape_engine::decision::{NodeTarget, PublishedVerdict};
+use shipshape_engine::decision::NodeTarget;
+use shipshape_engine::verify::effect::{GateEffect, PublishedVerdict};
 use shipshape_engine::view::NodeView;
 
 use crate::context::Context;
 use crate::error::PassError;
 
+/// Carries out an effect.
+pub(crate) async fn act(context: &Context, effect: &GateEffect) -> Result<(), PassError> {
+    match effect {
+        GateEffect::EnsureWorker(pod) => ensure_worker(context, pod).await,
+        GateEffect::DeleteWorker(target) => Ok(context.workers.delete(target).await?),
+        GateEffect::ReleaseNode {
+            node,
+            boot_id,
+            taints,
+            label,
+            told,
+        } => release(context, (node, boot_id), (taints, label), told).await,
+        GateEffect::PublishVerdict {
+            node,
+            boot_id,
+            told,
+        } => publish(context, (node, boot_id), told).await,
+        GateEffect::RecordRemovals(removals) => Ok(context.removals.write(removals).await?),
+        GateEffect::DeleteForeign(target) => Ok(foreign::delete(&context.client, target).await?),
+    }
+}
+
 /// Opens the gate for a node: the condition first, then taints and label in one write.
-pub(crate) async fn release(
+async fn release(
     context: &Context,
     (node, boot_id): (&NodeTarget, &str),
     (taints, label): (&[Taint], &(String, String)),
@@ -32,7 +56,7 @@ pub(crate) async fn release(
 }
 
 /// Writes the condition of a node.
-pub(crate) async fn publish(
+async fn publish(
     context: &Context,
     (node, boot_id): (&NodeTarget, &str),
     told: &PublishedVerdict,
@@ -47,7 +71,7 @@ pub(crate) async fn publish(
 }
 
 /// What is made is told to the store: else a pass that comes before the watch would ask for it again.
-pub(crate) async fn ensure_worker(context: &Context, pod: &Pod) -> Result<(), PassError> {
+async fn ensure_worker(context: &Context, pod: &Pod) -> Result<(), PassError> {
     if context.stores.workers.get(&Key::of(pod)).is_some() {
         return Ok(());
     }

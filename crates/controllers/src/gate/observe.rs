@@ -32,8 +32,7 @@ pub(super) async fn observe(
     };
     let known = record_of(context, &node).await?;
     if let Some(record) = &known
-        && (is_label_missing(&node, record, settings)
-            || is_removal_wanted(&node, record, settings))
+        && (is_label_missing(&node, record, settings) || is_removal_wanted(&node, record, settings))
     {
         let Some(live) = stores.nodes.refetch(key).await? else {
             return Ok(None);

@@ -9,7 +9,7 @@ use shipshape_api::VerificationVerdict;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::foreign::{self, Sought};
 use shipshape_cluster::node::Live;
-use shipshape_engine::machine::MachineState;
+use shipshape_engine::machine::{MachineState, ProviderId};
 use shipshape_engine::verify::removal::{CloudMachine, RemovalView, group_of};
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{NodeView, Observed};
@@ -26,7 +26,7 @@ pub(super) async fn look(
 ) -> RemovalView {
     let sought = Sought {
         name: &node.name,
-        provider_id: node.provider_id.as_ref().map(|id| id.as_str()),
+        provider_id: node.provider_id.as_ref().map(ProviderId::as_str),
     };
     let nodes = context.stores.nodes.list();
     let group = group_of(node);

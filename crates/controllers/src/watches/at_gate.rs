@@ -56,11 +56,7 @@ fn waits_for_others(record: &PendingNode) -> bool {
 
 /// A record wakes its node when it comes, goes or is changed, by whomever; and the task that has brought
 /// the node by another verdict.
-pub(super) fn wake_for_record(
-    stores: &Stores,
-    queues: &Queues,
-    change: &Change<PendingNode>,
-) {
+pub(super) fn wake_for_record(stores: &Stores, queues: &Queues, change: &Change<PendingNode>) {
     let spec = &change.object().spec;
     let (Some(_), Some(node)) = (&spec.node_uid, &spec.node_name) else {
         return;

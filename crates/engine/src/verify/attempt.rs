@@ -10,10 +10,11 @@ use shipshape_api::VerificationVerdict;
 
 use super::control::{Comparison, Course, compare, ending_of, overdue_at};
 use super::draft::Draft;
+use super::effect::GateEffect;
 use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerView};
 use super::settings::Mode;
 use super::{is_gated, worker};
-use crate::decision::{Effect, Notice};
+use crate::decision::Notice;
 use crate::view::Observed;
 use shipshape_api::reasons;
 
@@ -54,7 +55,7 @@ impl Draft<'_> {
     /// What the node lacks before its network can be checked.
     fn not_yet(&self) -> Option<String> {
         let node = &self.snapshot.node;
-        if !node.ready || node.network_unavailable {
+        if !node.ready || node.network.unavailable {
             return Some("the node to be ready".to_owned());
         }
         if node.boot_id.is_empty() {
@@ -70,7 +71,7 @@ impl Draft<'_> {
     }
 
     fn begin(&mut self) {
-        let began = self.time();
+        let began = Some(Time(self.now));
         let verification = &mut self.verification;
         let attempt = verification.attempt.unwrap_or_default() + 1;
         verification.attempt = Some(attempt);
@@ -93,7 +94,7 @@ impl Draft<'_> {
 
     fn ensure_worker(&mut self, attempt: i32) {
         let pod = worker::of_attempt(&self.snapshot.node, self.record, attempt, self.settings);
-        self.effect(Effect::EnsureWorker(Box::new(pod)));
+        self.effect(GateEffect::EnsureWorker(Box::new(pod)));
         let until = self.attempt_ends();
         self.wait("the checks to end", Some(until));
     }
@@ -174,7 +175,7 @@ impl Draft<'_> {
             return;
         }
         let management = &self.settings.node_management;
-        let effect = Effect::ReleaseNode {
+        let effect = GateEffect::ReleaseNode {
             node: self.target(),
             boot_id: self.snapshot.node.boot_id.clone(),
             taints: management.taints.clone(),
@@ -215,7 +216,8 @@ impl Draft<'_> {
                 self.close(ending);
                 self.blame(fault, ending.at);
             }
-            other @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
+            other
+            @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
                 self.wait_for_comparison(other);
             }
         }
@@ -227,7 +229,7 @@ impl Draft<'_> {
         match comparison {
             Comparison::Needed { node, pulls } => {
                 let pod = worker::of_control(&node, pulls, self.settings, self.now);
-                self.effect(Effect::EnsureWorker(Box::new(pod)));
+                self.effect(GateEffect::EnsureWorker(Box::new(pod)));
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait_on(words, again);
             }

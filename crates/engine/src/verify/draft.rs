@@ -4,14 +4,14 @@
 //! condition on the Node. Must not know what any one state leads to.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::NETWORK_VERIFIED;
 use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVerdict, reasons};
 
 use super::GateSnapshot;
+use super::effect::{GateEffect, PublishedVerdict};
 use super::settings::{Backoff, GateSettings, Mode};
 use crate::condition::{self, Claim, Truth};
-use crate::decision::{Decision, Effect, NodeTarget, Notice, PublishedVerdict};
+use crate::decision::{Decision, Effect, NodeTarget, Notice};
 
 /// How long a wait that a watch should end may go without a second look.
 const RESYNC: SignedDuration = SignedDuration::from_mins(1);
@@ -93,8 +93,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn effect(&mut self, effect: Effect) {
-        self.effects.push(effect);
+    pub(super) fn effect(&mut self, effect: impl Into<Effect>) {
+        self.effects.push(effect.into());
     }
 
     pub(super) fn notice(&mut self, notice: Notice) {
@@ -104,7 +104,8 @@ impl<'a> Draft<'a> {
     /// Pods of attempts that are over go.
     pub(super) fn tidy_up(&mut self) {
         let leftovers = self.snapshot.leftovers.iter().cloned();
-        self.effects.extend(leftovers.map(Effect::DeleteWorker));
+        self.effects
+            .extend(leftovers.map(|pod| GateEffect::DeleteWorker(pod).into()));
     }
 
     /// Waits for this, and looks again then at the latest.
@@ -155,10 +156,6 @@ impl<'a> Draft<'a> {
             resource_version: node.resource_version.clone(),
             operation: self.record.metadata.uid.clone().unwrap_or_default(),
         }
-    }
-
-    pub(super) fn time(&self) -> Option<Time> {
-        Some(Time(self.now))
     }
 
     /// When the next attempt begins after one that ended then.
@@ -234,21 +231,22 @@ impl<'a> Draft<'a> {
     /// The condition on the Node follows the verdict. A first "not known yet" is worth a write only to
     /// those who wait for the condition and nothing else.
     fn publish(&mut self) {
-        let is_released = |effect: &Effect| matches!(effect, Effect::ReleaseNode { .. });
+        let is_released =
+            |effect: &Effect| matches!(effect, Effect::Gate(GateEffect::ReleaseNode { .. }));
         if self.mode() == Mode::DryRun || self.effects.iter().any(is_released) {
             return;
         }
         let told = self.told();
-        let is = self.snapshot.node.network_verified.as_deref();
+        let is = self.snapshot.node.network.verified.as_deref();
         let is_first = is.is_none() && self.verification.verdict.is_none();
         if is == Some(told.truth.as_str()) || (is_first && self.mode() == Mode::Gate) {
             return;
         }
-        let effect = Effect::PublishVerdict {
+        let effect = GateEffect::PublishVerdict {
             node: self.target(),
             boot_id: self.snapshot.node.boot_id.clone(),
             told,
         };
-        self.effects.insert(0, effect);
+        self.effects.insert(0, effect.into());
     }
 }

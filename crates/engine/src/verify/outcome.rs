@@ -346,7 +346,9 @@ fn bounded(mut evidence: VerificationEvidence) -> VerificationEvidence {
     evidence.resolv_conf = cut(&evidence.resolv_conf);
     for list in [&mut evidence.addresses, &mut evidence.routes] {
         list.truncate(EVIDENCE_MAX);
-        list.iter_mut().for_each(|one| *one = cut(one));
+        for one in list.iter_mut() {
+            *one = cut(one);
+        }
     }
     evidence
 }

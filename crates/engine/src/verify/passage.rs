@@ -48,19 +48,20 @@ pub fn passage(
             Passage::Open
         };
     };
-    let told = record.status.as_ref().and_then(|it| it.verification.as_ref());
+    let told = record
+        .status
+        .as_ref()
+        .and_then(|it| it.verification.as_ref());
     let told = told.filter(|told| told.boot_id.as_ref() == Some(&node.boot_id));
     let Some(told) = told else {
         return verification(false);
     };
     let check = told.first_failing_check.as_deref().unwrap_or("a check");
     match told.verdict {
-        Some(VerificationVerdict::Verified) if is_gated(node, settings) => {
-            Passage::Shut {
-                why: format!("the taint of the gate to go from node {}", node.name),
-                is_bounded: false,
-            }
-        }
+        Some(VerificationVerdict::Verified) if is_gated(node, settings) => Passage::Shut {
+            why: format!("the taint of the gate to go from node {}", node.name),
+            is_bounded: false,
+        },
         Some(VerificationVerdict::Verified) => Passage::Open,
         Some(VerificationVerdict::Failed) => Passage::Failed(format!(
             "node {} has failed its verification: {check} fails there and passes elsewhere",

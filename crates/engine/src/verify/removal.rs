@@ -137,12 +137,12 @@ pub fn decide(
             return Removal::Wait(format!("{holder} to be done with the node"));
         }
         unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
-            return unknown("who holds the node", unclear);
+            return Removal::Wait(unknown("who holds the node", unclear));
         }
     }
     let target = match target(view) {
         Ok(target) => target,
-        Err(wait) => return wait,
+        Err(why) => return Removal::Wait(why),
     };
     if let RemovalTarget::Object(object) = &target
         && object.deleting
@@ -159,7 +159,7 @@ pub fn decide(
         Observed::Present(removals) => removals,
         Observed::Absent => &Removals::default(),
         unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
-            return unknown("the count of removals", unclear);
+            return Removal::Wait(unknown("the count of removals", unclear));
         }
     };
     let mut removals = removals.clone();
@@ -183,8 +183,9 @@ pub fn decide(
     Removal::Go(target, Some(removals))
 }
 
-/// Whoever brought the node must end it, else it would bring it back or leave its machine running.
-fn target(view: &RemovalView) -> Result<RemovalTarget, Removal> {
+/// Whoever brought the node must end it, else it would bring it back or leave its machine running. Where
+/// that is not known, what is waited for.
+fn target(view: &RemovalView) -> Result<RemovalTarget, String> {
     for (what, found) in [
         ("Karpenter's NodeClaims", &view.claim),
         ("Cluster API's Machines", &view.machine),
@@ -236,10 +237,10 @@ fn over_budget(
     })
 }
 
-fn unknown<T>(what: &str, observed: &Observed<T>) -> Removal {
+fn unknown<T>(what: &str, observed: &Observed<T>) -> String {
     let why = match observed {
         Observed::Unknown(why) => why.as_str(),
         Observed::NotAsked | Observed::Absent | Observed::Present(_) => "nobody has asked",
     };
-    Removal::Wait(format!("an answer about {what}: {why}"))
+    format!("an answer about {what}: {why}")
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVerdict};
 
 use super::control::ControlView;
+use super::effect::GateEffect;
 use super::outcome::{Ending, Trouble, WorkerState, WorkerView};
 use super::settings::{Backoff, GateSettings, Mode};
 use super::{GateSnapshot, decide, record, worker};
@@ -243,7 +244,7 @@ fn the_attempt_is_recorded_with_its_pod_and_the_pod_is_made_after_the_record() {
     assert_eq!(told.attempt, Some(1));
     assert_eq!(told.attempt_started_at, Some(Time(at(0))));
     assert_eq!(told.boot_id.as_deref(), Some(BOOT));
-    let [made @ Effect::EnsureWorker(pod)] = decision.effects.as_slice() else {
+    let [made @ Effect::Gate(GateEffect::EnsureWorker(pod))] = decision.effects.as_slice() else {
         panic!("{:?}", effects(&decision));
     };
     assert!(made.needs_record());
@@ -255,7 +256,7 @@ fn a_node_that_is_not_far_enough_is_waited_for_and_nothing_counts() {
     let mut unready = node("n");
     unready.ready = false;
     let mut unconnected = node("n");
-    unconnected.network_unavailable = true;
+    unconnected.network.unavailable = true;
     let mut agentless = node("n");
     agentless.taints.push(TaintView {
         key: "node.cilium.io/agent-not-ready".to_owned(),
@@ -289,7 +290,7 @@ fn a_passed_attempt_opens_the_gate_before_the_verdict_is_stored_and_the_pod_goes
     );
     assert_eq!(effects(&decision), ["ReleaseNode"]);
     assert!(!decision.effects[0].needs_record());
-    let gone = Effect::DeleteWorker(ended(&node, 0, "", 5).target());
+    let gone = Effect::Gate(GateEffect::DeleteWorker(ended(&node, 0, "", 5).target()));
     assert!(gone.needs_record(), "the result is stored first");
     assert_eq!(decision.wake, None);
 }
@@ -399,6 +400,8 @@ fn the_deadline_of_the_whole_ends_it_too() {
     assert_eq!(verification(&decision).failed_attempts, Some(1));
 }
 
+type Spoil = fn(&mut GateSettings);
+
 #[test]
 fn settings_are_refused_by_their_key() {
     let wrong = |change: fn(&mut GateSettings)| {
@@ -407,7 +410,7 @@ fn settings_are_refused_by_their_key() {
         settings.check().unwrap_err()
     };
     assert_eq!(settings().check(), Ok(()));
-    let table: [(fn(&mut GateSettings), &str); 7] = [
+    let table: [(Spoil, &str); 7] = [
         (|it| it.worker.image.tag.clear(), "worker.image.tag"),
         (
             |it| it.worker.job.active_deadline_seconds = 9,

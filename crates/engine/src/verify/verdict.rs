@@ -11,6 +11,7 @@ use shipshape_api::{VerificationFinding, VerificationVerdict, reasons};
 
 use super::control::{Comparison, Fault, recheck};
 use super::draft::Draft;
+use super::effect::GateEffect;
 use super::removal::{self, Removal, RemovalTarget};
 use super::settings::Mode;
 use super::{is_label_missing, is_labelled};
@@ -30,21 +31,21 @@ impl Draft<'_> {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);
             }
-            Fault::OfNode(check) => self.count(check, ended),
+            Fault::OfNode(check) => self.count(&check, ended),
         }
     }
 
-    fn count(&mut self, check: String, ended: Timestamp) {
+    fn count(&mut self, check: &str, ended: Timestamp) {
         let failures = self.verification.failed_attempts.unwrap_or_default() + 1;
         self.verification.failed_attempts = Some(failures);
-        self.verification.first_failing_check = Some(check.clone());
+        self.verification.first_failing_check = Some(check.to_owned());
         let most = self.settings.reconciliation.max_retries;
         let attempt = self.verification.attempt.unwrap_or_default();
         if failures >= most || self.is_past_deadline() {
             self.settle(VerificationVerdict::Failed);
             let message = format!(
                 "{check} failed in attempt {attempt} and passes elsewhere; {failures} of {most} attempts failed: {}",
-                self.words_of(&check)
+                self.words_of(check)
             );
             self.notice(Notice::warning(reasons::VERIFICATION_FAILED, message));
             return self.wait("a person, or the end of the node", None);
@@ -53,7 +54,7 @@ impl Draft<'_> {
         self.verification.next_attempt_at = Some(Time(next));
         let message = format!(
             "{check} failed in attempt {attempt}, {failures} of {most}: {}",
-            self.words_of(&check)
+            self.words_of(check)
         );
         self.notice(Notice::warning(reasons::CHECK_FAILED, message));
         self.wait(
@@ -83,7 +84,8 @@ impl Draft<'_> {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);
             }
-            other @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
+            other
+            @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
                 self.wait_for_comparison(other);
             }
         }
@@ -153,7 +155,7 @@ impl Draft<'_> {
             Removal::Go(target, removals) => {
                 // One that was counted before a crash is not counted again.
                 if let Some(removals) = removals {
-                    self.effect(Effect::RecordRemovals(removals));
+                    self.effect(GateEffect::RecordRemovals(removals));
                 }
                 self.remove(&target);
                 self.wait(GOING, None);
@@ -174,7 +176,7 @@ impl Draft<'_> {
         let message = format!("the failed node is removed: {by} is deleted");
         match target {
             RemovalTarget::Object(object) => {
-                self.effect(Effect::DeleteForeign(object.clone()));
+                self.effect(GateEffect::DeleteForeign(object.clone()));
             }
             RemovalTarget::Machine(id) => self.effect(Effect::DeleteMachine(id.clone())),
             RemovalTarget::Node => self.effect(Effect::DeleteNode(self.target())),

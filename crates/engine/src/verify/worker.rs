@@ -91,12 +91,7 @@ pub fn of_attempt(
 
 /// A run of the same checks on a node in service. With `pulls` its image is asked for anew, which the node
 /// most likely has: so the registry is compared too.
-pub fn of_control(
-    node: &NodeView,
-    pulls: bool,
-    settings: &GateSettings,
-    now: Timestamp,
-) -> Pod {
+pub fn of_control(node: &NodeView, pulls: bool, settings: &GateSettings, now: Timestamp) -> Pod {
     let name = control_name(node, pulls, settings, now);
     let mut pod = pod(node, name, names::WORKER_OF_CONTROL, settings);
     let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);

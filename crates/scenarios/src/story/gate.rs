@@ -2,6 +2,8 @@
 //!
 //! Owns the counting. Must not change anything.
 
+use std::time::Duration;
+
 use shipshape_api::{PendingNode, Verification, VerificationVerdict, names};
 use shipshape_engine::view::NodeView;
 
@@ -81,11 +83,13 @@ pub(super) async fn settled(scenario: &Scenario, observer: &Observer) {
     }
     while !all_settled(scenario, observer) {
         // Nodes tell of no change, so they are looked at now and then.
-        let news = observer.runs_changed.notified();
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), news).await;
+        tokio::select! {
+            () = observer.runs_changed.notified() => {}
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+        }
     }
     // Runs that served as comparison go a little later.
-    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
 }
 
 fn all_settled(scenario: &Scenario, observer: &Observer) -> bool {

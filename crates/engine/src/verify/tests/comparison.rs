@@ -99,16 +99,12 @@ fn an_image_that_cannot_be_had_is_compared_with_a_run_that_pulls_it_too() {
     seen.control = control(&[], 312, 330);
     let decision = decide(&seen, &settings(), at(331));
     assert_eq!(verification(&decision).failed_attempts, None);
-    let policies: Vec<_> = decision
-        .effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::EnsureWorker(pod) => pod.spec.clone(),
-            _ => None,
-        })
-        .map(|spec| spec.containers[0].image_pull_policy.clone().unwrap())
-        .collect();
-    assert_eq!(policies, ["Always"], "the node has the image already");
+    let [Effect::Gate(GateEffect::EnsureWorker(pod))] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let policy = container.image_pull_policy.as_deref();
+    assert_eq!(policy, Some("Always"), "the node has the image already");
     seen.control.runs[0].pulls = true;
     let decision = decide(&seen, &settings(), at(331));
     assert_eq!(verification(&decision).failed_attempts, Some(1));
@@ -189,7 +185,7 @@ fn an_inconclusive_node_waits_for_the_cause_and_costs_one_run_elsewhere_at_a_tim
     };
     told.findings = ending.findings;
     let mut seen = snapshot(node, Some(told));
-    seen.node.network_verified = Some("Unknown".to_owned());
+    seen.node.network.verified = Some("Unknown".to_owned());
     let next = |control: ControlView, now: i64| {
         let mut seen = seen.clone();
         seen.control = control;

@@ -20,9 +20,15 @@ fn a_node_counts_once_its_verdict_is_stored_and_its_taint_is_gone() {
     let verdict = |of: &NodeView, verdict| Some(with_verdict(of, verdict));
     let verified = VerificationVerdict::Verified;
     let gate = settings();
-    assert!(is_shut(&seen(&gated, None, &gate), false), "nobody has looked");
+    assert!(
+        is_shut(&seen(&gated, None, &gate), false),
+        "nobody has looked"
+    );
     assert!(is_shut(&seen(&gated, Some(under_way(&gated)), &gate), true));
-    assert!(is_shut(&seen(&gated, verdict(&gated, verified), &gate), false));
+    assert!(is_shut(
+        &seen(&gated, verdict(&gated, verified), &gate),
+        false
+    ));
     assert_eq!(seen(&open, verdict(&open, verified), &gate), Passage::Open);
     let inconclusive = verdict(&gated, VerificationVerdict::Inconclusive);
     assert!(is_shut(&seen(&gated, inconclusive, &gate), true));
@@ -40,7 +46,10 @@ fn the_word_of_another_boot_or_another_node_counts_for_nothing() {
     let mut stranger = node("n");
     stranger.uid = "other".to_owned();
     let record = recorded(&open, with_verdict(&open, VerificationVerdict::Verified));
-    assert!(is_shut(&passage(&stranger, Some(&record), Some(&gate)), false));
+    assert!(is_shut(
+        &passage(&stranger, Some(&record), Some(&gate)),
+        false
+    ));
 }
 
 #[test]
@@ -48,7 +57,7 @@ fn a_label_or_condition_that_the_node_set_itself_does_not_make_it_count() {
     let mut node = node("n");
     let (key, value) = names::DEFAULT_VERIFIED_LABEL;
     node.labels.insert(key.to_owned(), value.to_owned());
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     assert!(is_shut(&seen(&node, None, &settings()), false));
     let told = Some(under_way(&node));
     assert!(is_shut(&seen(&node, told, &settings()), true));

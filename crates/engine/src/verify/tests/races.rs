@@ -6,7 +6,7 @@ use super::*;
 fn a_taint_that_comes_back_is_lifted_by_the_stored_verdict_without_a_second_worker() {
     let mut node = in_service("n");
     node.taints.push(gate_taint());
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     let told = with_verdict(&node, VerificationVerdict::Verified);
     let decision = decide(&snapshot(node, Some(told)), &settings(), at(60));
     assert_eq!(effects(&decision), ["ReleaseNode"]);
@@ -15,7 +15,7 @@ fn a_taint_that_comes_back_is_lifted_by_the_stored_verdict_without_a_second_work
 #[test]
 fn a_verified_node_at_rest_is_left_alone() {
     let mut node = in_service("n");
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     let told = with_verdict(&node, VerificationVerdict::Verified);
     let decision = decide(&snapshot(node, Some(told)), &settings(), at(60));
     assert!(effects(&decision).is_empty());
@@ -26,7 +26,7 @@ fn a_verified_node_at_rest_is_left_alone() {
 fn a_label_that_is_taken_off_asks_for_another_attempt_even_without_a_taint() {
     let mut node = in_service("n");
     node.labels.clear();
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     let told = with_verdict(&node, VerificationVerdict::Verified);
     let decision = decide(&snapshot(node.clone(), Some(told)), &settings(), at(60));
     assert_eq!(effects(&decision), ["PublishVerdict", "EnsureWorker"]);
@@ -41,7 +41,7 @@ fn a_label_that_is_taken_off_asks_for_another_attempt_even_without_a_taint() {
 #[test]
 fn a_reboot_begins_anew_though_label_and_object_are_the_same() {
     let mut node = in_service("n");
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     let told = with_verdict(&node, VerificationVerdict::Verified);
     node.boot_id = "boot-2".to_owned();
     let decision = decide(&snapshot(node.clone(), Some(told)), &settings(), at(60));
@@ -105,7 +105,7 @@ fn a_worker_that_vanished_is_made_again_under_its_name_until_its_time_is_up() {
     let node = node("n");
     let mut seen = snapshot(node.clone(), Some(under_way(&node)));
     let decision = decide(&seen, &settings(), at(100));
-    let [Effect::EnsureWorker(pod)] = decision.effects.as_slice() else {
+    let [Effect::Gate(GateEffect::EnsureWorker(pod))] = decision.effects.as_slice() else {
         panic!("{:?}", effects(&decision));
     };
     assert_eq!(pod.metadata.name, Some(worker::worker_name(&node, 1)));
@@ -151,7 +151,7 @@ fn the_result_of_a_strangers_pod_opens_nothing() {
 #[test]
 fn a_condition_that_the_node_set_itself_is_put_right_and_opens_nothing() {
     let mut node = node("n");
-    node.network_verified = Some("True".to_owned());
+    node.network.verified = Some("True".to_owned());
     let fresh = Verification::default();
     let decision = decide(&snapshot(node, Some(fresh)), &settings(), at(0));
     assert_eq!(effects(&decision), ["PublishVerdict", "EnsureWorker"]);
@@ -162,7 +162,7 @@ fn pods_of_earlier_attempts_go() {
     let node = in_service("n");
     let told = with_verdict(&node, VerificationVerdict::Verified);
     let mut seen = snapshot(node.clone(), Some(told));
-    seen.node.network_verified = Some("True".to_owned());
+    seen.node.network.verified = Some("True".to_owned());
     seen.leftovers = vec![ended(&node, 0, "", 5).target()];
     assert_eq!(
         effects(&decide(&seen, &settings(), at(60))),

@@ -9,7 +9,7 @@ use super::*;
 
 fn failed() -> GateSnapshot {
     let mut node = node("n");
-    node.network_verified = Some("False".to_owned());
+    node.network.verified = Some("False".to_owned());
     node.provider_id = Some("embedded:///n".into());
     node.labels
         .insert("karpenter.sh/nodepool".to_owned(), "pool".to_owned());
@@ -83,9 +83,12 @@ fn whoever_brought_the_node_removes_it() {
         let mut seen = failed();
         seen.removal = Observed::Present(view.clone());
         let decision = decide(&seen, &removing(), at(100));
-        let kinds = decision.effects.into_iter().map(|effect| match effect {
-            Effect::DeleteForeign(object) => object.kind,
-            other => other.name().to_owned(),
+        let kinds = decision.effects.into_iter().map(|effect| {
+            if let Effect::Gate(GateEffect::DeleteForeign(object)) = effect {
+                object.kind
+            } else {
+                effect.name().to_owned()
+            }
         });
         kinds.collect::<Vec<String>>()
     };
