@@ -138,3 +138,6 @@ fn described(object: &DynamicObject, resource: &ApiResource) -> ForeignObject {
         deleting: meta.deletion_timestamp.is_some(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,3 +89,6 @@ impl RemovalStore {
         format!("ConfigMap {}/{DELETIONS_NAME}", self.namespace)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,3 +86,6 @@ impl Workers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,7 +153,7 @@ pub async fn play_troubled(
     let mut operator_process = OperatorProcess::troubled(stage, &scenario.settings, troubles)
         .with_gate(scenario.gate.as_ref());
     operator_process.start();
-    let _rival = troubles.start_rival(stage, &scenario.settings);
+    let _rival = troubles.start_rival(stage, scenario);
     let _end = troubles.end_later();
     let (start, began) = (stage.clock.now(), wall_clock());
     let machines = stage.cloud.machines().len();

@@ -61,6 +61,7 @@ stories! {
     gate_joins: "gate-joins.yaml",
     gate_label_removed: "gate-label-removed.yaml",
     gate_reboot: "gate-reboot.yaml",
+    gate_late_taint: "gate-late-taint.yaml",
     gate_replace: "gate-replace.yaml",
     gate_replace_dns_down: "gate-replace-dns-down.yaml",
     gate_replace_unfit: "gate-replace-unfit.yaml",

@@ -78,7 +78,11 @@ pub fn with_open_gate(live: &Node, gate: &[Taint], label: &(String, String)) -> 
 
 #[cfg(test)]
 mod tests {
+    use shipshape_engine::condition::Truth;
+
     use super::*;
+    use crate::error::ErrorClass;
+    use crate::fake::{Fake, node};
 
     fn taint(key: &str, effect: &str) -> Taint {
         Taint {
@@ -107,5 +111,67 @@ mod tests {
         );
         assert_eq!(open.labels()["verified"], "true");
         assert_eq!(with_open_gate(&open, &gate, &label), open);
+    }
+
+    const PATH: &str = "/api/v1/nodes/n1";
+
+    fn told() -> PublishedVerdict {
+        PublishedVerdict {
+            truth: Truth::True,
+            reason: "Verified",
+            message: "every check passed".to_owned(),
+        }
+    }
+
+    fn put(fake: &Fake, kubelet: &str) -> Node {
+        let mut object = node("n1");
+        object["spec"]["taints"] = json!([
+            { "key": "gate", "effect": "NoSchedule" }, { "key": "foreign", "effect": "NoSchedule" },
+        ]);
+        object["metadata"]["annotations"] = json!({ "kubelet": kubelet });
+        serde_json::from_value(fake.put(PATH, object)).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn taints_and_label_go_in_one_write_that_names_the_version_after_the_condition() {
+        let fake = Fake::new();
+        let nodes = Nodes::new(fake.client());
+        let live = put(&fake, "first");
+        let told = nodes.publish(&live, &told(), Timestamp::UNIX_EPOCH).await.unwrap();
+        let label = ("verified".to_owned(), "true".to_owned());
+        let open = with_open_gate(&told, &[taint("gate", "NoSchedule")], &label);
+        nodes.write(&told, &open).await.unwrap();
+        let body = fake.last_body();
+        assert_eq!(body["metadata"]["resourceVersion"], json!(told.resource_version()));
+        assert_eq!(body["metadata"]["labels"]["verified"], "true");
+        assert_eq!(body["spec"]["taints"], json!([{ "key": "foreign", "effect": "NoSchedule" }]));
+        assert_eq!(fake.writes().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_changed_since_it_was_read_is_neither_told_of_nor_opened() {
+        let fake = Fake::new();
+        let nodes = Nodes::new(fake.client());
+        let live = put(&fake, "first");
+        put(&fake, "second");
+        let now = Timestamp::UNIX_EPOCH;
+        let error = nodes.publish(&live, &told(), now).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Conflict);
+        let open = with_open_gate(&live, &[taint("gate", "NoSchedule")], &("l".into(), "v".into()));
+        let error = nodes.write(&live, &open).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Conflict);
+        let stored = fake.get(PATH).unwrap();
+        assert_eq!(stored["spec"]["taints"].as_array().unwrap().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_that_says_so_already_is_not_written_again() {
+        let fake = Fake::new();
+        let nodes = Nodes::new(fake.client());
+        let live = put(&fake, "first");
+        let now = Timestamp::UNIX_EPOCH;
+        let once = nodes.publish(&live, &told(), now).await.unwrap();
+        nodes.publish(&once, &told(), now).await.unwrap();
+        assert_eq!(fake.writes().len(), 1);
     }
 }

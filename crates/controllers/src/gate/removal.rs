@@ -5,12 +5,15 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
 use shipshape_api::VerificationVerdict;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::foreign::{self, Sought};
 use shipshape_cluster::node::Live;
 use shipshape_engine::machine::{MachineState, ProviderId};
-use shipshape_engine::verify::removal::{CloudMachine, RemovalView, group_of};
+use shipshape_engine::verify::removal::{CloudMachine, RemovalView, group_of, work_on};
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{NodeView, Observed};
 
@@ -35,6 +38,7 @@ pub(super) async fn look(
         claim: answer(foreign::claim(&context.client, &sought).await),
         machine: machine(context, node).await,
         cloud: cloud(context, settings, node).await,
+        work: work(context, settings, node).await,
         removals: match context.removals.read().await {
             Ok(removals) => Observed::Present(removals),
             Err(error) => Observed::Unknown(in_full(&error)),
@@ -58,6 +62,20 @@ async fn holder(context: &Context, node: &NodeView) -> Observed<String> {
     }
     let lock = context.locks.holder(&node.name).await;
     answer(lock.map(|held| held.map(|held| format!("operation {}", held.operation))))
+}
+
+/// Pods that would be lost with the node, in a live list: a copy may not have the latest.
+async fn work(
+    context: &Context,
+    settings: &GateSettings,
+    node: &NodeView,
+) -> Observed<Vec<String>> {
+    let api: Api<Pod> = Api::all(context.client.clone());
+    let params = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
+    match api.list(&params).await {
+        Ok(pods) => Observed::Present(work_on(&pods.items, &settings.node_management.taints)),
+        Err(error) => Observed::Unknown(in_full(&error)),
+    }
 }
 
 async fn machine(

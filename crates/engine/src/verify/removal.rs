@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 use serde::{Deserialize, Serialize};
 
 use super::settings::DeletionBudget;
+use crate::drain::is_daemon;
+use crate::ledger::Role;
 use crate::machine::MachineId;
-use crate::view::{NodeView, Observed};
+use crate::view::{NodeView, Observed, PodView};
 
 /// The time over which removals are counted.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -87,6 +90,8 @@ pub struct RemovalView {
     pub cloud: Observed<CloudMachine>,
     /// Who holds the node: its lock, or a task about it.
     pub holder: Observed<String>,
+    /// Pods on the node that came while the gate was open, as `namespace/name`.
+    pub work: Observed<Vec<String>>,
     /// The removals of the last hour.
     pub removals: Observed<Removals>,
     /// How many nodes the group has.
@@ -123,6 +128,38 @@ pub fn group_of(node: &NodeView) -> String {
     groups.next().cloned().unwrap_or_default()
 }
 
+/// Pods among these that do not tolerate what the gate keeps pods off with, so that they must have come
+/// while it was open: before a taint that was put on late, or between two. What ends by itself or with the
+/// node does not count.
+pub fn work_on(pods: &[Pod], gates: &[Taint]) -> Vec<String> {
+    let counts = |pod: &&Pod| {
+        let view = PodView::of(pod);
+        let spec = pod.spec.as_ref();
+        let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+        let is_driven_off = |gate: &&Taint| {
+            let mut tolerations = tolerations.unwrap_or_default().iter();
+            !tolerations.any(|one| tolerates(one, gate))
+        };
+        !view.mirror && !view.finished && !is_daemon(&view) && gates.iter().any(|gate| is_driven_off(&gate))
+    };
+    let pods = pods.iter().filter(counts);
+    let name = |pod: &Pod| {
+        let view = PodView::of(pod);
+        format!("{}/{}", view.namespace, view.name)
+    };
+    pods.map(name).collect()
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let is_blank = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+    let is_effect = is_blank(&toleration.effect)
+        || toleration.effect.as_deref() == Some(taint.effect.as_str());
+    let is_key = is_blank(&toleration.key) || toleration.key.as_deref() == Some(taint.key.as_str());
+    let is_value = toleration.operator.as_deref() == Some("Exists")
+        || (!is_blank(&toleration.key) && toleration.value == taint.value);
+    is_effect && is_key && is_value
+}
+
 /// Decides whether and how a failed node goes.
 pub fn decide(
     node: &NodeView,
@@ -138,6 +175,23 @@ pub fn decide(
         }
         unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
             return Removal::Wait(unknown("who holds the node", unclear));
+        }
+    }
+    if node.role() == Role::ControlPlane {
+        return Removal::Wait("a person: a control plane is never removed for this".to_owned());
+    }
+    match &view.work {
+        Observed::Present(pods) if pods.is_empty() => {}
+        Observed::Absent => {}
+        Observed::Present(pods) => {
+            let first = pods.first().map(String::as_str).unwrap_or_default();
+            let count = pods.len();
+            return Removal::Wait(format!(
+                "{count} pod(s) to leave the node that do not tolerate the gate's taint, such as {first}"
+            ));
+        }
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            return Removal::Wait(unknown("the node's pods", unclear));
         }
     }
     let target = match target(view) {

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use shipshape_api::ProviderRef;
+use k8s_openapi::api::core::v1::Pod;
+use shipshape_api::{ProviderRef, names};
 
-use super::super::removal::{CloudMachine, ForeignObject, RemovalView, Removals, RemovedNode};
+use super::super::removal::{
+    CloudMachine, ForeignObject, RemovalView, Removals, RemovedNode, work_on,
+};
 use super::*;
 
 fn failed() -> GateSnapshot {
@@ -43,6 +46,7 @@ fn unknown_to_all() -> RemovalView {
         machine: Observed::Absent,
         cloud: Observed::Absent,
         holder: Observed::Absent,
+        work: Observed::Present(Vec::new()),
         removals: Observed::Absent,
         group_size: 100,
         alike: BTreeSet::new(),
@@ -130,6 +134,10 @@ fn a_list_that_is_forbidden_is_no_sign_that_nobody_knows_the_node() {
             removals: Observed::Unknown("away".to_owned()),
             ..unknown_to_all()
         },
+        RemovalView {
+            work: Observed::Unknown("away".to_owned()),
+            ..unknown_to_all()
+        },
         RemovalView::default(),
     ];
     for view in table {
@@ -144,6 +152,46 @@ fn a_node_that_another_operation_holds_stays() {
         ..unknown_to_all()
     };
     assert!(effects_with(held).is_empty());
+}
+
+#[test]
+fn a_node_with_pods_that_came_while_the_gate_was_open_stays() {
+    let pod = |name: &str, tolerations: serde_json::Value, owner: &str| -> Pod {
+        let pod = json!({
+            "metadata": {
+                "namespace": "default", "name": name,
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o", "controller": true,
+                }],
+            },
+            "spec": { "containers": [], "tolerations": tolerations },
+        });
+        serde_json::from_value(pod).unwrap()
+    };
+    let exact = json!([{ "key": "node-ready/unverified", "value": "true", "effect": "NoSchedule" }]);
+    let pods = [
+        pod("web", json!([]), "ReplicaSet"),
+        pod("other", json!([{ "key": "other", "operator": "Exists" }]), "ReplicaSet"),
+        pod("dns", json!([{ "operator": "Exists" }]), "ReplicaSet"),
+        pod("exact", exact, "ReplicaSet"),
+        pod("agent", json!([]), "DaemonSet"),
+    ];
+    let work = work_on(&pods, &settings().node_management.taints);
+    assert_eq!(work, ["default/web", "default/other"]);
+    let view = RemovalView {
+        work: Observed::Present(work),
+        ..unknown_to_all()
+    };
+    assert!(effects_with(view).is_empty());
+}
+
+#[test]
+fn a_control_plane_is_never_removed() {
+    let mut seen = failed();
+    let key = names::LABEL_CONTROL_PLANE.to_owned();
+    seen.node.labels.insert(key, String::new());
+    seen.removal = Observed::Present(unknown_to_all());
+    assert!(effects(&decide(&seen, &removing(), at(100))).is_empty());
 }
 
 #[test]
