@@ -11,9 +11,7 @@ const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/machines/
 
 /// The server serves the group in these versions, of which it prefers the first; it is asked once.
 fn serve(fake: &Fake, group: &str, versions: &[&str]) {
-    let version = |version: &&str| {
-        json!({ "groupVersion": format!("{group}/{version}"), "version": version })
-    };
+    let version = |version: &&str| json!({ "groupVersion": format!("{group}/{version}"), "version": version });
     let versions: Vec<Value> = versions.iter().map(version).collect();
     let groups = json!({
         "kind": "APIGroupList", "apiVersion": "v1",
@@ -22,7 +20,7 @@ fn serve(fake: &Fake, group: &str, versions: &[&str]) {
     fake.fault("GET /apis", Fault::Answer((200, groups)));
 }
 
-fn put_claim(fake: &Fake, name: &str, status: Value) {
+fn put_claim(fake: &Fake, name: &str, status: &Value) {
     let claim = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": { "name": name }, "status": status,
     });
@@ -39,12 +37,19 @@ fn sought() -> Sought<'static> {
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_found_in_the_version_that_the_server_prefers_by_id_before_name() {
     let fake = Fake::new();
-    put_claim(&fake, "by-name", json!({ "nodeName": "n1" }));
-    put_claim(&fake, "by-id", json!({ "providerID": "x:///n1" }));
-    put_claim(&fake, "other", json!({ "providerID": "x:///n2", "nodeName": "n2" }));
+    put_claim(&fake, "by-name", &json!({ "nodeName": "n1" }));
+    put_claim(&fake, "by-id", &json!({ "providerID": "x:///n1" }));
+    put_claim(
+        &fake,
+        "other",
+        &json!({ "providerID": "x:///n2", "nodeName": "n2" }),
+    );
     serve(&fake, "karpenter.sh", &["v1", "v1beta1"]);
     let found = claim(&fake.client(), &sought()).await.unwrap().unwrap();
-    assert_eq!((found.name.as_str(), found.api_version.as_str()), ("by-id", "karpenter.sh/v1"));
+    assert_eq!(
+        (found.name.as_str(), found.api_version.as_str()),
+        ("by-id", "karpenter.sh/v1")
+    );
     fake.remove(&format!("{CLAIMS}/by-id"));
     serve(&fake, "karpenter.sh", &["v1"]);
     let found = claim(&fake.client(), &sought()).await.unwrap().unwrap();
@@ -86,7 +91,10 @@ async fn a_node_that_names_the_machine_of_another_in_its_annotations_gets_nobody
     );
     serve(&fake, "cluster.x-k8s.io", &["v1beta2"]);
     let own = machine(&fake.client(), &node("n1")).await.unwrap().unwrap();
-    assert_eq!((own.name.as_str(), own.namespace.as_deref()), ("m1", Some("fleet")));
+    assert_eq!(
+        (own.name.as_str(), own.namespace.as_deref()),
+        ("m1", Some("fleet"))
+    );
     serve(&fake, "cluster.x-k8s.io", &["v1beta2"]);
     let forged = machine(&fake.client(), &node("n2")).await.unwrap();
     assert_eq!(forged, None);
@@ -95,7 +103,7 @@ async fn a_node_that_names_the_machine_of_another_in_its_annotations_gets_nobody
 #[tokio::test(start_paused = true)]
 async fn only_the_claim_of_that_uid_is_deleted_and_one_that_is_gone_needs_nothing() {
     let fake = Fake::new();
-    put_claim(&fake, "c1", json!({ "nodeName": "n1" }));
+    put_claim(&fake, "c1", &json!({ "nodeName": "n1" }));
     serve(&fake, "karpenter.sh", &["v1"]);
     let found = claim(&fake.client(), &sought()).await.unwrap().unwrap();
     let namesake = ForeignObject {

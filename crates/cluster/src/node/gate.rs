@@ -137,14 +137,23 @@ mod tests {
         let fake = Fake::new();
         let nodes = Nodes::new(fake.client());
         let live = put(&fake, "first");
-        let told = nodes.publish(&live, &told(), Timestamp::UNIX_EPOCH).await.unwrap();
+        let told = nodes
+            .publish(&live, &told(), Timestamp::UNIX_EPOCH)
+            .await
+            .unwrap();
         let label = ("verified".to_owned(), "true".to_owned());
         let open = with_open_gate(&told, &[taint("gate", "NoSchedule")], &label);
         nodes.write(&told, &open).await.unwrap();
         let body = fake.last_body();
-        assert_eq!(body["metadata"]["resourceVersion"], json!(told.resource_version()));
+        assert_eq!(
+            body["metadata"]["resourceVersion"],
+            json!(told.resource_version())
+        );
         assert_eq!(body["metadata"]["labels"]["verified"], "true");
-        assert_eq!(body["spec"]["taints"], json!([{ "key": "foreign", "effect": "NoSchedule" }]));
+        assert_eq!(
+            body["spec"]["taints"],
+            json!([{ "key": "foreign", "effect": "NoSchedule" }])
+        );
         assert_eq!(fake.writes().len(), 2);
     }
 
@@ -157,7 +166,11 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let error = nodes.publish(&live, &told(), now).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Conflict);
-        let open = with_open_gate(&live, &[taint("gate", "NoSchedule")], &("l".into(), "v".into()));
+        let open = with_open_gate(
+            &live,
+            &[taint("gate", "NoSchedule")],
+            &("l".into(), "v".into()),
+        );
         let error = nodes.write(&live, &open).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Conflict);
         let stored = fake.get(PATH).unwrap();

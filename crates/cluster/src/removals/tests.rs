@@ -37,7 +37,10 @@ async fn a_removal_that_cannot_be_read_is_an_error_that_names_it() {
     let fake = Fake::new();
     let path = format!("/api/v1/namespaces/ns/configmaps/{DELETIONS_NAME}");
     let data = json!({ "uid-1": "{}" });
-    fake.put(&path, json!({ "metadata": { "name": DELETIONS_NAME }, "data": data }));
+    fake.put(
+        &path,
+        json!({ "metadata": { "name": DELETIONS_NAME }, "data": data }),
+    );
     let store = RemovalStore::new(fake.client(), "ns");
     let error = store.read().await.unwrap_err();
     assert!(error.to_string().contains("data.uid-1"), "{error}");

@@ -140,7 +140,10 @@ pub fn work_on(pods: &[Pod], gates: &[Taint]) -> Vec<String> {
             let mut tolerations = tolerations.unwrap_or_default().iter();
             !tolerations.any(|one| tolerates(one, gate))
         };
-        !view.mirror && !view.finished && !is_daemon(&view) && gates.iter().any(|gate| is_driven_off(&gate))
+        !view.mirror
+            && !view.finished
+            && !is_daemon(&view)
+            && gates.iter().any(|gate| is_driven_off(&gate))
     };
     let pods = pods.iter().filter(counts);
     let name = |pod: &Pod| {
@@ -152,8 +155,8 @@ pub fn work_on(pods: &[Pod], gates: &[Taint]) -> Vec<String> {
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let is_blank = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
-    let is_effect = is_blank(&toleration.effect)
-        || toleration.effect.as_deref() == Some(taint.effect.as_str());
+    let is_effect =
+        is_blank(&toleration.effect) || toleration.effect.as_deref() == Some(taint.effect.as_str());
     let is_key = is_blank(&toleration.key) || toleration.key.as_deref() == Some(taint.key.as_str());
     let is_value = toleration.operator.as_deref() == Some("Exists")
         || (!is_blank(&toleration.key) && toleration.value == taint.value);

@@ -71,7 +71,9 @@ async fn pending(
         .await
         .map_err(|source| refused("the list of PendingNodes", source))?;
     // What the gate remembers of a node stays with that node.
-    let of_machines = pending.into_iter().filter(|one| one.spec.node_uid.is_none());
+    let of_machines = pending
+        .into_iter()
+        .filter(|one| one.spec.node_uid.is_none());
     for one in of_machines {
         let name = one.name_any();
         if own.has_pending(&one, observer) {

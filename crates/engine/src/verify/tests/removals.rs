@@ -168,10 +168,15 @@ fn a_node_with_pods_that_came_while_the_gate_was_open_stays() {
         });
         serde_json::from_value(pod).unwrap()
     };
-    let exact = json!([{ "key": "node-ready/unverified", "value": "true", "effect": "NoSchedule" }]);
+    let exact =
+        json!([{ "key": "node-ready/unverified", "value": "true", "effect": "NoSchedule" }]);
     let pods = [
         pod("web", json!([]), "ReplicaSet"),
-        pod("other", json!([{ "key": "other", "operator": "Exists" }]), "ReplicaSet"),
+        pod(
+            "other",
+            json!([{ "key": "other", "operator": "Exists" }]),
+            "ReplicaSet",
+        ),
         pod("dns", json!([{ "operator": "Exists" }]), "ReplicaSet"),
         pod("exact", exact, "ReplicaSet"),
         pod("agent", json!([]), "DaemonSet"),
