@@ -45,3 +45,5 @@ pub const LABELS_TRANSFERRED: &str = "LabelsTransferred";
 pub const STABLE: &str = "Stable";
 /// The run was called off.
 pub const ABORTED: &str = "Aborted";
+/// The network of the node works, as checks from inside a pod on it say.
+pub const NETWORK_VERIFIED: &str = "NetworkVerified";

@@ -45,7 +45,8 @@ pub use node_patch_task::{
 };
 pub use node_version::{NodeVersion, NodeVersionSpec, NodeVersionStatus};
 pub use pending_node::{
-    CspState, PendingNode, PendingNodeGoal, PendingNodeSpec, PendingNodeStatus,
+    CspState, PendingNode, PendingNodeGoal, PendingNodeSpec, PendingNodeStatus, Verification,
+    VerificationEvidence, VerificationFinding, VerificationVerdict,
 };
 pub use provider::{AwsProvider, ProviderRef};
 pub use scaling_group::{ScalingGroup, ScalingGroupRole, ScalingGroupSpec, ScalingGroupStatus};

@@ -50,6 +50,23 @@ pub const ANNOTATION_RUN_DOMAIN: &str = "run.shipshape.dev";
 /// PreferNoSchedule, so that a moved pod does not land on the next node in line.
 pub const TAINT_OUTDATED: &str = "shipshape.dev/outdated";
 
+/// Label on the pods that check a node's network, so that all of them can be asked for.
+pub const LABEL_WORKER: &str = "shipshape.dev/verifier";
+/// Value of that label on a pod that checks the node it is on.
+pub const WORKER_OF_NODE: &str = "node";
+/// Value of that label on a pod that runs the same checks on a node in service, for comparison.
+pub const WORKER_OF_CONTROL: &str = "control";
+/// How the name of every such pod begins.
+pub const WORKER_PREFIX: &str = "verify-";
+/// Annotation on such a pod: name of the node that it is on.
+pub const ANNOTATION_WORKER_NODE: &str = "shipshape.dev/verifies";
+/// Taint, unless a setting names others, of a node that has not been verified.
+pub const DEFAULT_GATE_TAINT: (&str, &str, &str) = ("node-ready/unverified", "true", "NoSchedule");
+/// Label, unless a setting names another, of a node that has been.
+pub const DEFAULT_VERIFIED_LABEL: (&str, &str) = ("node-ready/verified", "true");
+/// The ConfigMap in which deletions of failed nodes are counted.
+pub const DELETIONS_NAME: &str = "shipshape-deletions";
+
 /// Finalizer on runs and tasks: what was changed is put back before the object goes.
 pub const FINALIZER: &str = "shipshape.dev/cleanup";
 

@@ -1,7 +1,10 @@
-//! PendingNode: one machine on its way in or out.
+//! PendingNode: one machine on its way in or out, or one node whose network is verified.
 //!
-//! Owns spec and status. Made by tasks for their machines, or by a person; driven by a controller of
-//! its own, which deletes it once its goal is reached.
+//! Owns spec and status. Made by tasks for their machines, or by a person, it is driven by a controller of
+//! its own, which deletes it once its goal is reached. Made by the gate for a node (`spec.nodeUID`), it
+//! remembers what the checks came to, and goes with that node.
+
+mod verification;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -10,6 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::provider::ProviderRef;
 use crate::schema;
+
+pub use verification::{
+    EVIDENCE_MAX, FINDINGS_MAX, TEXT_MAX, Verification, VerificationEvidence, VerificationFinding,
+    VerificationVerdict,
+};
 
 /// Which machine, and where it shall go.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +35,21 @@ use crate::schema;
     printcolumn(name = "Goal", type_ = "string", json_path = ".spec.goal"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.cspState"),
     printcolumn(name = "Since", type_ = "date", json_path = ".status.cspStateSince"),
+    printcolumn(
+        name = "Attempt",
+        type_ = "integer",
+        json_path = ".status.verification.attempt"
+    ),
+    printcolumn(
+        name = "Verdict",
+        type_ = "string",
+        json_path = ".status.verification.verdict"
+    ),
+    printcolumn(
+        name = "First failing check",
+        type_ = "string",
+        json_path = ".status.verification.firstFailingCheck"
+    ),
     printcolumn(
         name = "Waiting for",
         type_ = "string",
@@ -82,6 +105,11 @@ pub struct PendingNodeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::NAME))]
     pub node_name: Option<String>,
+    /// UID of the node whose network is verified. Such an object belongs to the gate and goes with its
+    /// node; others follow machines.
+    #[serde(rename = "nodeUID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::UID))]
+    pub node_uid: Option<String>,
     /// Where the machine shall go.
     pub goal: PendingNodeGoal,
     /// When the goal must be reached; a machine that has not joined by then is removed.
@@ -166,6 +194,9 @@ pub struct PendingNodeStatus {
     /// Whether the goal is reached; the object goes with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_goal: Option<bool>,
+    /// How far the verification of the node's network has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
     /// What the machine waits for, in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::SENTENCE))]

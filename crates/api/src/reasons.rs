@@ -76,3 +76,18 @@ pub const NODE_VERSIONS_OUT_OF_DATE: &str = "NodeVersionsOutOfDate";
 pub const SCALING_GROUP_UP_TO_DATE: &str = "ScalingGroupNodeImageUpToDate";
 /// The group launches another image than the wanted one.
 pub const SCALING_GROUP_OUT_OF_DATE: &str = "ScalingGroupNodeImageOutOfDate";
+
+/// The node's network is being checked.
+pub const VERIFYING: &str = "Verifying";
+/// Every check passed.
+pub const VERIFIED: &str = "Verified";
+/// Checks failed that pass elsewhere, as often as settings allow.
+pub const VERIFICATION_FAILED: &str = "VerificationFailed";
+/// What failed on the node fails elsewhere too, or nobody can tell.
+pub const INCONCLUSIVE: &str = "Inconclusive";
+/// An attempt failed and another follows.
+pub const CHECK_FAILED: &str = "CheckFailed";
+/// A failed node is removed.
+pub const REMOVING_FAILED_NODE: &str = "RemovingFailedNode";
+/// A failed node would be removed, but a limit or another operation forbids it.
+pub const REMOVAL_HELD_BACK: &str = "RemovalHeldBack";

@@ -95,6 +95,17 @@ pub(crate) fn strings(entries: u32, length: u32) -> impl Transform {
     }
 }
 
+/// A list, replaced as a whole, of at most `entries` strings of at most `length` characters.
+pub(crate) fn texts(entries: u32, length: u32) -> impl Transform {
+    move |schema: &mut Schema| {
+        atomic(entries).transform(schema);
+        schema.insert(
+            "items".into(),
+            json!({"type": "string", "maxLength": length}),
+        );
+    }
+}
+
 /// A map of at most `entries` strings of at most `length` characters.
 pub(crate) fn string_map(entries: u32, length: u32) -> impl Transform {
     move |schema: &mut Schema| {

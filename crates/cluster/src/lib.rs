@@ -11,6 +11,7 @@ pub mod etcd_pods;
 pub mod events;
 pub mod evict;
 pub mod finalizer;
+pub mod foreign;
 pub mod leader;
 pub mod ledger;
 pub mod lock;
@@ -18,9 +19,11 @@ pub mod node;
 pub mod patch;
 pub mod pending;
 pub mod queue;
+pub mod removals;
 pub mod shutdown;
 pub mod status;
 pub mod store;
+pub mod worker;
 
 #[cfg(test)]
 mod fake;

@@ -4,6 +4,7 @@
 //! ours. Every write names the version of the node that was read live just before; a node that was
 //! replaced under the same name is never touched. Called by tasks.
 
+mod gate;
 mod mark;
 
 use k8s_openapi::api::core::v1::Node;
@@ -14,6 +15,7 @@ use crate::error::{ErrorClass, Result, call};
 use crate::patch::{self, Written};
 use shipshape_api::names::ANNOTATION_CORDONED_BY;
 
+pub use gate::with_open_gate;
 pub use mark::with_marks;
 
 /// What a live read found.

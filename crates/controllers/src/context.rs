@@ -15,8 +15,12 @@ use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
 use shipshape_cluster::pending::PendingNodes;
+use shipshape_cluster::removals::RemovalStore;
+use shipshape_cluster::worker::Workers;
 use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::settings::Settings;
+use shipshape_engine::verify::outcome::WorkerView;
+use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use shipshape_provider::Provider;
 use tokio::sync::Notify;
@@ -60,6 +64,11 @@ pub(crate) const PENDING_BY_TASK: &str = "task";
 /// PendingNodes by the provider id of their machine.
 pub(crate) const PENDING_BY_MACHINE: &str = "machine";
 
+/// Worker pods by the node that they check.
+pub(crate) const WORKERS_BY_NODE: &str = "node";
+/// Worker pods on nodes in service, all under the empty term.
+pub(crate) const WORKERS_OF_CONTROL: &str = "control";
+
 /// Copies of the kinds that passes read.
 #[derive(Clone)]
 pub(crate) struct Stores {
@@ -73,6 +82,8 @@ pub(crate) struct Stores {
     pub(crate) attachments: Store<VolumeAttachment, AttachmentView>,
     /// Of a DaemonSet only that it exists.
     pub(crate) daemon_sets: Store<DaemonSet, ()>,
+    /// Pods that check nodes; followed only where the gate is on.
+    pub(crate) workers: Store<Pod, WorkerView>,
 }
 
 impl Stores {
@@ -103,7 +114,9 @@ impl Stores {
                     one.spec.task_ref.iter().map(|it| it.uid.clone()).collect()
                 })
                 .with_index(PENDING_BY_MACHINE, |one| {
-                    one.spec.provider_id.clone().into_iter().collect()
+                    let is_gates = one.spec.node_uid.is_some();
+                    let id = one.spec.provider_id.clone().filter(|_| !is_gates);
+                    id.into_iter().collect()
                 }),
             nodes: Store::keeping(|node: Node| NodeView::of(&node))
                 .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
@@ -133,6 +146,11 @@ impl Stores {
             attachments: Store::keeping(|one: VolumeAttachment| AttachmentView::of(&one))
                 .with_index(ATTACHMENTS_BY_NODE, |one: &AttachmentView| some(&one.node)),
             daemon_sets: Store::keeping(|_| ()),
+            workers: Store::keeping(|pod: Pod| WorkerView::of(&pod))
+                .with_index(WORKERS_BY_NODE, |one: &WorkerView| some(&one.node))
+                .with_index(WORKERS_OF_CONTROL, |one| {
+                    one.is_control.then(String::new).into_iter().collect()
+                }),
         }
     }
 }
@@ -214,10 +232,19 @@ fn step_term(task: &NodePatchTask) -> String {
     format!("{:?}", step.unwrap_or_default())
 }
 
+/// Workers live beside the operator unless settings say otherwise.
+fn in_namespace(gate: &GateSettings, namespace: &str) -> Arc<GateSettings> {
+    let mut gate = gate.clone();
+    let own = || namespace.to_owned();
+    gate.worker.namespace.get_or_insert_with(own);
+    Arc::new(gate)
+}
+
 /// Where a process keeps its own objects, whom else it may ask, and where it shows itself.
 pub(crate) struct Surroundings<'a> {
     pub(crate) places: &'a Places,
     pub(crate) etcd: Option<EtcdAccess>,
+    pub(crate) gate: Option<Arc<GateSettings>>,
     pub(crate) vitals: Vitals,
 }
 
@@ -240,6 +267,10 @@ pub(crate) struct Context {
     /// Told when a run goes, or ends without one, so that what it may have left is looked for.
     pub(crate) orphaned: Arc<Notify>,
     pub(crate) etcd: Option<EtcdAccess>,
+    pub(crate) workers: Workers,
+    pub(crate) removals: RemovalStore,
+    /// Settings of the gate, where it is on; the namespace of its workers is always named.
+    pub(crate) gate: Option<Arc<GateSettings>>,
     pub(crate) lines: Lines,
     providers: Providers,
 }
@@ -255,6 +286,7 @@ impl Context {
         let Surroundings {
             places,
             etcd,
+            gate,
             vitals,
         } = around;
         // A negative setting counts as none: the lock then shows the shortest lease there is.
@@ -275,6 +307,9 @@ impl Context {
             memberships: Memberships::default(),
             orphaned: Arc::new(Notify::new()),
             etcd,
+            workers: Workers::new(client.clone()),
+            removals: RemovalStore::new(client.clone(), &places.namespace),
+            gate: gate.map(|gate| in_namespace(&gate, &places.namespace)),
             lines: Lines::default(),
             providers,
             settings,

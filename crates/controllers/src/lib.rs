@@ -9,6 +9,7 @@ mod drain;
 mod error;
 mod etcd;
 mod evictions;
+mod gate;
 mod metered;
 mod operator;
 mod pending;

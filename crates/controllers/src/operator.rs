@@ -12,12 +12,13 @@ use shipshape_cluster::leader::{self, Ended, Leader};
 use shipshape_cluster::queue::{self, Pace, Queue};
 use shipshape_cluster::{Clock, Key, Shutdown};
 use shipshape_engine::settings::Settings;
+use shipshape_engine::verify::settings::GateSettings;
 use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::etcd::EtcdAccess;
 use crate::vitals::Vitals;
-use crate::{pending, relics, run, sweep, task, watches};
+use crate::{gate, pending, relics, run, sweep, task, watches};
 
 /// Tasks, and machines, that are looked at at once: a pass mostly waits for answers, and a slow one must
 /// not hold up the nodes behind it.
@@ -61,6 +62,8 @@ pub struct Operator {
     pub providers: Providers,
     /// The way to etcd, where control planes with a member may be replaced.
     pub etcd: Option<EtcdAccess>,
+    /// Settings of the gate that new nodes must pass; `None` where there is none.
+    pub gate: Option<Arc<GateSettings>>,
     /// Where and who.
     pub places: Places,
     /// How leadership is held; `None` when only one process can exist.
@@ -95,6 +98,7 @@ impl Operator {
             Surroundings {
                 places: &self.places,
                 etcd: self.etcd.clone(),
+                gate: self.gate.clone(),
                 vitals: self.vitals.clone(),
             },
         );
@@ -102,6 +106,7 @@ impl Operator {
             runs: Queue::<Key>::new(self.clock),
             tasks: Queue::<Key>::new(self.clock),
             pending: Queue::<Key>::new(self.clock),
+            gate: Queue::<Key>::new(self.clock),
         };
         let term = self.vitals.begin_term(&context.stores, &queues);
         let _following = watches::start(&context, &queues);
@@ -126,11 +131,15 @@ impl Operator {
         let machines = queue::run(&queues.pending, many, |key| {
             pending::reconcile(&context, key)
         });
+        let gate = queue::run(&queues.gate, Pace::default(), |key| {
+            gate::reconcile(&context, key)
+        });
         let stop = async {
             shutdown.begun().await;
             queues.runs.close();
             queues.tasks.close();
             queues.pending.close();
+            queues.gate.close();
         };
         let sweep = async {
             tokio::select! {
@@ -140,6 +149,6 @@ impl Operator {
                 () = relics::sweep(&context) => {}
             }
         };
-        futures::join!(runs, tasks, machines, sweep, stop);
+        futures::join!(runs, tasks, machines, gate, sweep, stop);
     }
 }

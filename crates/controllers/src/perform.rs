@@ -27,6 +27,7 @@ use crate::context::Context;
 use crate::drain;
 use crate::error::PassError;
 use crate::evictions::{Grant, Refusing};
+use crate::gate;
 
 /// Carries out all effects of a decision. `provider` names the cloud that machine effects go to.
 pub(crate) async fn perform(
@@ -109,6 +110,7 @@ async fn perform_one(
         Effect::ForgetPending { name, uid } => Ok(context.pending.forget(name, uid).await?),
         Effect::EnsureFinalizer(kept) => set_finalizer(context, kept, true).await,
         Effect::DropFinalizer(kept) => set_finalizer(context, kept, false).await,
+        Effect::Gate(effect) => gate::act(context, effect).await,
     }
 }
 

@@ -176,6 +176,7 @@ impl Vitals {
         families.queue("runs", number(term.queues.runs.len()));
         families.queue("tasks", number(term.queues.tasks.len()));
         families.queue("pending", number(term.queues.pending.len()));
+        families.queue("gate", number(term.queues.gate.len()));
         families.runs(&term.stores.runs.list());
         families.tasks(&term.stores.tasks.list());
         families.pending_nodes(&term.stores.pending.list());

@@ -3,6 +3,8 @@
 //! Owns the mapping from objects to keys. Must not filter by what a decision would say: waking once
 //! too often is cheap, once too seldom is a hang.
 
+mod at_gate;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -29,13 +31,23 @@ pub(crate) struct Queues {
     pub(crate) runs: Queue<Key>,
     pub(crate) tasks: Queue<Key>,
     pub(crate) pending: Queue<Key>,
+    /// Nodes by name, and runs on nodes in service by namespace and name.
+    pub(crate) gate: Queue<Key>,
 }
 
 /// Begins to follow every kind; ends when the returned values are dropped.
 pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
+    context.evictions.wake_through(queues.tasks.clone());
+    let mut following = start_own(context, queues);
+    following.extend(start_around(context, queues));
+    following.extend(at_gate::start(context, &queues.gate));
+    following
+}
+
+/// Our own kinds, and nodes.
+fn start_own(context: &Context, queues: &Queues) -> Vec<Following> {
     let stores = &context.stores;
     let client = || context.client.clone();
-    context.evictions.wake_through(queues.tasks.clone());
     vec![
         stores.runs.start(Api::all(client()), Settings::default(), {
             let (tasks, queues) = (stores.tasks.clone(), queues.clone());
@@ -64,15 +76,35 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
         stores
             .pending
             .start(Api::all(client()), Settings::default(), {
-                let queues = queues.clone();
-                move |change| wake_for_pending(&queues, &change)
+                let (stores, queues) = (stores.clone(), queues.clone());
+                let is_gated = context.gate.is_some();
+                move |change| {
+                    wake_for_pending(&queues, &change);
+                    if is_gated {
+                        at_gate::wake_for_record(&stores, &queues, &change);
+                    }
+                }
             }),
         stores
             .nodes
             .start(Api::all(client()), Settings::default(), {
                 let (stores, queues) = (stores.clone(), queues.clone());
-                move |change| wake_for_node(&stores, &queues, change.object())
+                let is_gated = context.gate.is_some();
+                move |change| {
+                    wake_for_node(&stores, &queues, change.object());
+                    if is_gated {
+                        at_gate::wake_for_node(&queues.gate, &change);
+                    }
+                }
             }),
+    ]
+}
+
+/// What runs on nodes and what guards it.
+fn start_around(context: &Context, queues: &Queues) -> Vec<Following> {
+    let stores = &context.stores;
+    let client = || context.client.clone();
+    vec![
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queue) = (stores.clone(), queues.tasks.clone());
             let evictions = context.evictions.clone();
@@ -114,6 +146,9 @@ pub(crate) async fn synced(context: &Context) {
     stores.claims.synced().await;
     stores.attachments.synced().await;
     stores.daemon_sets.synced().await;
+    if context.gate.is_some() {
+        stores.workers.synced().await;
+    }
 }
 
 /// A task wakes itself, and its run when it comes, goes or ends. One that ends has given its slot

@@ -18,7 +18,8 @@ pub enum Truth {
 }
 
 impl Truth {
-    fn as_str(self) -> &'static str {
+    /// The word that the API has for it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",

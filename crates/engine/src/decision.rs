@@ -14,6 +14,7 @@ use shipshape_api::{NodePatchTask, PendingNode};
 use crate::etcd::MemberId;
 use crate::ledger::{Ledger, Slot};
 use crate::machine::{MachineId, ReplacementRequest};
+use crate::verify::effect::GateEffect;
 
 /// The outcome of one look at the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,6 +174,8 @@ pub enum Effect {
     EnsureFinalizer(Kept),
     /// Lets the object go.
     DropFinalizer(Kept),
+    /// What the gate asks for.
+    Gate(GateEffect),
 }
 
 /// An object that must not go before what it changed is put back.
@@ -227,6 +230,7 @@ impl Effect {
             Self::ForgetPending { .. } => "ForgetPending",
             Self::EnsureFinalizer(_) => "EnsureFinalizer",
             Self::DropFinalizer(_) => "DropFinalizer",
+            Self::Gate(effect) => effect.name(),
         }
     }
 }
@@ -242,6 +246,7 @@ impl Effect {
             | Self::EnsurePending(_)
             | Self::ReleaseLock { .. }
             | Self::DropFinalizer(_) => true,
+            Self::Gate(effect) => effect.needs_record(),
             Self::GrantSlots { .. }
             | Self::EnsureTask(_)
             | Self::AcquireLock(_)

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use shipshape_api::node_patch_task::DetachRecord;
-use shipshape_api::{DrainOptions, PodRule};
+use shipshape_api::{DrainOptions, PodRule, names};
 
 pub use block::Block;
 pub use record::{is_told, of_task, record};
@@ -112,6 +112,8 @@ pub enum Skip {
     Mirror,
     /// It has ended.
     Finished,
+    /// It checks the node for the gate, which makes it and ends it.
+    Verifier,
 }
 
 /// Whom a pod waits for.
@@ -229,6 +231,8 @@ pub(crate) fn skip(pod: &PodView, around: &Around) -> Option<Skip> {
         Some(Skip::Finished)
     } else if is_daemon(pod) && !around.orphans.contains(&pod.uid) {
         Some(Skip::DaemonSet)
+    } else if is_verifier(pod) {
+        Some(Skip::Verifier)
     } else {
         None
     }
@@ -236,6 +240,12 @@ pub(crate) fn skip(pod: &PodView, around: &Around) -> Option<Skip> {
 
 pub(crate) fn is_daemon(pod: &PodView) -> bool {
     matches!(&pod.owner, Some((kind, _)) if kind == "DaemonSet")
+}
+
+/// Whether the gate has made the pod: it would come back until the checks are over, and nobody misses it.
+fn is_verifier(pod: &PodView) -> bool {
+    let mut labels = pod.labels.iter();
+    pod.name.starts_with(names::WORKER_PREFIX) && labels.any(|(key, _)| key == names::LABEL_WORKER)
 }
 
 fn stuck_at(pod: &PodView, policy: DrainPolicy) -> Option<Timestamp> {

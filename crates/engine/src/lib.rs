@@ -2,8 +2,8 @@
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or awaits. The same functions serve
 //! the controllers, the command line and the simulator. A tour: [`snapshot`] is what goes in,
-//! [`decision`] what comes out, [`run`], [`replace`] and [`pending`] are the entry points, the rest
-//! serves them.
+//! [`decision`] what comes out, [`run`], [`replace`], [`pending`] and [`verify`] are the entry
+//! points, the rest serves them.
 
 pub mod admit;
 pub mod autoscaler;
@@ -30,5 +30,6 @@ pub mod snapshot;
 pub mod span;
 pub mod sweep;
 pub mod transfer;
+pub mod verify;
 pub mod view;
 pub mod wish;

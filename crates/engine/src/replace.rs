@@ -15,6 +15,7 @@ mod leave;
 mod member;
 mod order;
 mod park;
+mod passage;
 mod release;
 mod settle;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::etcd::EtcdView;
 use crate::ledger::Ledger;
 use crate::machine::{Group, GroupId, Machine};
 use crate::plan::Newcomer;
+use crate::verify::passage::Passage;
 use crate::view::{BudgetView, NodeView, Observed, PodView};
 
 /// What a run's decision sees.
@@ -95,6 +96,8 @@ pub struct TaskSnapshot {
     pub old_node: Observed<NodeView>,
     /// The replacement's node, found by its provider id.
     pub new_node: Observed<NodeView>,
+    /// How that node stands at the gate.
+    pub passage: Passage,
     /// The machine behind the old node.
     pub old_machine: Observed<Machine>,
     /// The replacement, found by its token.
@@ -165,6 +168,7 @@ impl TaskSnapshot {
             task,
             old_node: Observed::NotAsked,
             new_node: Observed::NotAsked,
+            passage: Passage::Open,
             old_machine: Observed::NotAsked,
             new_machine: Observed::NotAsked,
             pending: Observed::NotAsked,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use shipshape_api::conditions::NETWORK_VERIFIED;
 use shipshape_api::names;
 
 pub use budget::{BudgetLimit, BudgetView};
@@ -95,6 +96,30 @@ pub struct NodeView {
     pub scale_down: ScaleDown,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Taints.
+    pub taints: Vec<TaintView>,
+    /// The boot that its kubelet tells of, or the empty string.
+    pub boot_id: String,
+    /// What its conditions say of its network.
+    pub network: NetworkView,
+}
+
+/// What the conditions of a node say of its network. A kubelet may have written them itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkView {
+    /// Whether it is said to be missing.
+    pub unavailable: bool,
+    /// What the condition of a verified network says, if there is one.
+    pub verified: Option<String>,
+}
+
+/// What keeps pods off a node. Values are left out: keys and effects tell taints apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaintView {
+    /// Key.
+    pub key: String,
+    /// Effect.
+    pub effect: String,
 }
 
 /// Whether a cluster autoscaler may remove a node.
@@ -130,6 +155,17 @@ impl NodeView {
             marks: spec.map(marks_of).unwrap_or_default(),
             scale_down: scale_down_of(meta),
             deleting: meta.deletion_timestamp.is_some(),
+            taints: spec.map(taints_of).unwrap_or_default(),
+            boot_id: node
+                .status
+                .as_ref()
+                .and_then(|status| status.node_info.as_ref())
+                .map(|info| info.boot_id.clone())
+                .unwrap_or_default(),
+            network: NetworkView {
+                unavailable: condition(node, "NetworkUnavailable") == Some("True"),
+                verified: condition(node, NETWORK_VERIFIED).map(str::to_owned),
+            },
             labels,
         }
     }
@@ -180,14 +216,25 @@ fn marks_of(spec: &NodeSpec) -> Vec<String> {
         .collect()
 }
 
-fn is_node_ready(node: &Node) -> bool {
-    node.status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|all| {
-            all.iter()
-                .any(|one| one.type_ == "Ready" && one.status == "True")
+fn taints_of(spec: &NodeSpec) -> Vec<TaintView> {
+    let taints = spec.taints.iter().flatten();
+    taints
+        .map(|taint| TaintView {
+            key: taint.key.clone(),
+            effect: taint.effect.clone(),
         })
+        .collect()
+}
+
+fn is_node_ready(node: &Node) -> bool {
+    condition(node, "Ready") == Some("True")
+}
+
+/// What a condition of a node says.
+fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|one| one.type_ == kind)?;
+    Some(found.status.as_str())
 }
 
 /// A pod. A hundred thousand of these are remembered, so a fact that no decision reads has no place

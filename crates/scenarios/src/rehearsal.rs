@@ -192,6 +192,7 @@ fn scenario(run: &NodePatchRun) -> Scenario {
         embedded_only: true,
         world: WorldSection::default(),
         settings: Settings::default(),
+        gate: None,
         intents: vec![intent],
         events: Vec::new(),
         expect: Expectations {

@@ -13,12 +13,14 @@ use std::path::Path;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
-use shipshape_api::TaskStep;
+use shipshape_api::{TaskStep, VerificationVerdict};
 use shipshape_engine::settings::Settings;
+use shipshape_engine::verify::settings::GateSettings;
 use thiserror::Error;
 
 use crate::report::Outcome;
 use crate::yaml;
+pub(crate) use world::NEWCOMERS;
 pub use world::{Budget, Workload, WorkloadKind, WorldSection};
 
 /// A scenario that cannot be read.
@@ -60,7 +62,11 @@ pub struct Scenario {
     /// Settings of the operator.
     #[serde(default)]
     pub settings: Settings,
+    /// Settings of the gate; without them there is none.
+    #[serde(default)]
+    pub gate: Option<GateSettings>,
     /// Manifests created at the start, in this order.
+    #[serde(default)]
     pub intents: Vec<Value>,
     /// What happens on the way.
     #[serde(default)]
@@ -103,6 +109,15 @@ pub enum Once {
     },
     /// A run is paused, by whatever cause.
     Paused,
+    /// So many nodes at the gate have this verdict.
+    Verdicts {
+        /// The verdict.
+        verdict: VerificationVerdict,
+        /// How many, at least.
+        count: usize,
+    },
+    /// So many attempts were made at nodes at the gate.
+    Attempts(usize),
     /// So many tasks have come to a step.
     Tasks {
         /// The step.
@@ -144,6 +159,24 @@ pub enum Action {
     SickMembers(Vec<usize>),
     /// Machines of these images join but never get ready from now on; an empty list means all do.
     UnreadyImages(Vec<String>),
+    /// So many machines join the group of newcomers at once.
+    Join {
+        /// How many.
+        newcomers: u32,
+    },
+    /// No name server answers anybody from now on, or all do again.
+    DnsDown(bool),
+    /// Pods on machines of these images reach no service from now on; an empty list means all do.
+    UnconnectedImages(Vec<String>),
+    /// The machine of a node boots again.
+    Reboot {
+        /// The node's name.
+        name: String,
+        /// How long it is away.
+        outage: SignedDuration,
+    },
+    /// How it stands at the gate now, or the story has gone wrong.
+    Check(GateCheck),
     /// Somebody resumes every run that is paused, as `shipshape resume` does.
     Resume,
     /// Somebody has every failed node tried again, as `shipshape retry` does.
@@ -178,6 +211,24 @@ pub enum Action {
     },
 }
 
+/// How it stands at the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GateCheck {
+    /// How many nodes are verified.
+    pub verified: Option<usize>,
+    /// How many nodes have failed.
+    pub unfit: Option<usize>,
+    /// How many nodes are inconclusive.
+    pub inconclusive: Option<usize>,
+    /// How many nodes carry the taint of the gate.
+    pub gated: Option<usize>,
+    /// How many attempts were made, all nodes together.
+    pub attempts: Option<usize>,
+    /// How many of them count against their node.
+    pub failed_attempts: Option<usize>,
+}
+
 /// What must come of a scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -204,6 +255,8 @@ pub struct Expectations {
     pub conditions: BTreeMap<String, String>,
     /// What events about runs and tasks must have said, as parts of their sentences.
     pub told: Vec<String>,
+    /// How it must stand at the gate.
+    pub gate: GateCheck,
 }
 
 impl Default for Expectations {
@@ -220,6 +273,7 @@ impl Default for Expectations {
             says: Vec::new(),
             conditions: BTreeMap::new(),
             told: Vec::new(),
+            gate: GateCheck::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Client;
 use shipshape_cluster::Clock;
+use shipshape_simulator::actors::Kubelets;
 use shipshape_simulator::cloud::Cloud;
 use shipshape_simulator::etcd::EtcdModel;
 use shipshape_simulator::world::World;
@@ -32,6 +33,8 @@ pub struct Stage {
     pub cloud: Cloud,
     /// The etcd of its control planes, where they are ours.
     pub etcd: Option<EtcdModel>,
+    /// The kubelets, which are ours everywhere.
+    pub kubelets: Kubelets,
     /// The time.
     pub clock: Clock,
     /// What the operator has asked the API for.
@@ -52,6 +55,7 @@ impl Stage {
             clients: Arc::new(move |name| api.client(name)),
             cloud: world.cloud().clone(),
             etcd: Some(world.etcd().clone()),
+            kubelets: world.kubelets(),
             clock: world.clock(),
             lag: Duration::ZERO,
             lease: Duration::from_secs(15),

@@ -4,6 +4,7 @@
 //! look into the operator: it starts it, may kill it, and reads the world.
 
 mod events;
+mod gate;
 mod last_words;
 mod leftovers;
 mod operator_process;
@@ -149,9 +150,10 @@ pub async fn play_troubled(
     prepare(&stage.client("story"), &scenario.intents).await?;
     let witness = Witness::new(stage.lag.is_zero());
     let observer = Observer::start(stage.clone(), witness, troubles.ears()).await;
-    let mut operator_process = OperatorProcess::troubled(stage, &scenario.settings, troubles);
+    let mut operator_process = OperatorProcess::troubled(stage, &scenario.settings, troubles)
+        .with_gate(scenario.gate.as_ref());
     operator_process.start();
-    let _rival = troubles.start_rival(stage, &scenario.settings);
+    let _rival = troubles.start_rival(stage, scenario);
     let _end = troubles.end_later();
     let (start, began) = (stage.clock.now(), wall_clock());
     let machines = stage.cloud.machines().len();
@@ -191,9 +193,11 @@ pub async fn play_troubled(
             observer.with_witness(|witness| witness.found(invariant, now, text));
         }
     }
+    let at_gate = gate::differences(&observer, &scenario.expect.gate);
     operator_process.stop().await?;
     let mut report = report(scenario, &own, &observer, has_ended, &span);
     report.left_aside = left_aside;
+    report.unmet.extend(at_gate);
     report.unmet.extend(untold(stage, &scenario.expect).await?);
     Ok(Played {
         report,

@@ -26,6 +26,7 @@ use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
 
 use crate::report::{EvictionCount, PodCount, RequestCount, Violation};
+use checks::is_gated;
 pub use fact::{Call, Fact, Hearing, Request};
 use hearing::Heard;
 use holds::Deployed;
@@ -300,7 +301,7 @@ impl Witness {
             .known
             .values()
             .find(|node| node.provider_id.as_ref().map(ProviderId::as_str) == Some(provider_id));
-        let Some(node) = node.filter(|_| !is_new) else {
+        let Some(node) = node.filter(|node| !is_new && !is_gated(node)) else {
             return;
         };
         let vacancy = Vacancy {

@@ -138,22 +138,22 @@ pub(crate) struct ControllerOptions {
     /// Settings; docs/controller.md documents the keys.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where /metrics is served; 0 means nowhere.
-    #[arg(long, value_name = "[HOST]:PORT", default_value = ":8080")]
-    pub(crate) metrics_bind_address: BindAddress,
-    /// Where /healthz and /readyz are served; 0 means nowhere.
-    #[arg(long, value_name = "[HOST]:PORT", default_value = ":8081")]
-    pub(crate) health_probe_bind_address: BindAddress,
+    /// Where /metrics is served; 0 means nowhere [default: metrics of the configuration, then :8080].
+    #[arg(long, value_name = "[HOST]:PORT")]
+    pub(crate) metrics_bind_address: Option<BindAddress>,
+    /// Where /healthz and /readyz are served; 0 means nowhere [default: health of the configuration, then :8081].
+    #[arg(long, value_name = "[HOST]:PORT")]
+    pub(crate) health_probe_bind_address: Option<BindAddress>,
     /// Whether a lease decides who works [default: leaderElection.enabled of the configuration].
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) leader_elect: Option<bool>,
-    /// Form of the logs.
-    #[arg(long, value_enum, default_value_t = LogFormat::Json)]
-    pub(crate) log_format: LogFormat,
-    /// Least important level that is logged.
-    #[arg(long, default_value = "info", env = "SHIPSHAPE_LOG")]
-    pub(crate) log_level: String,
+    /// Form of the logs [default: logging.format of the configuration, then json].
+    #[arg(long, value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Least important level that is logged [default: logging.level of the configuration, then info].
+    #[arg(long, env = "SHIPSHAPE_LOG")]
+    pub(crate) log_level: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -164,7 +164,8 @@ pub(crate) enum Format {
     Json,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     /// One JSON object a line.
     Json,

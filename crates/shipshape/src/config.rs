@@ -3,6 +3,8 @@
 //! Owns the keys and their defaults; `docs/controller.md` documents them. A wrong file gets a
 //! sentence with its line and field.
 
+mod legacy;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +14,14 @@ use serde::Deserialize;
 use shipshape_api::names;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::span::written;
+use shipshape_engine::verify::settings::{
+    GateSettings, NodeManagementSettings, ReconciliationSettings, VerificationSettings,
+    WorkerSettings,
+};
 
+use crate::cli::LogFormat;
 use crate::namespace;
+use legacy::Legacy;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -31,6 +39,79 @@ pub(crate) struct Config {
     pub(crate) providers: Providers,
     /// How etcd is reached, where control planes with a member shall be replaced.
     pub(crate) etcd: Option<Etcd>,
+    /// The pods that check new nodes; where they are named, new nodes must pass the gate.
+    pub(crate) worker: Option<WorkerSettings>,
+    /// Attempts of the gate and pauses between them.
+    pub(crate) reconciliation: Option<ReconciliationSettings>,
+    /// Which nodes the gate is about, and what becomes of them.
+    pub(crate) node_management: Option<NodeManagementSettings>,
+    /// What the gate may do.
+    pub(crate) verification: Option<VerificationSettings>,
+    /// The same in the words of older files.
+    pub(crate) config: Option<Legacy>,
+    /// Where metrics are served, unless a flag says so.
+    pub(crate) metrics: Metrics,
+    /// Where health is served, unless a flag says so.
+    pub(crate) health: Health,
+    /// Form and level of the logs, unless a flag says so.
+    pub(crate) logging: Logging,
+    /// How the cluster is reached, unless a flag says so.
+    pub(crate) kubernetes: Kubernetes,
+}
+
+/// Where metrics are served.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Metrics {
+    /// Whether they are.
+    pub(crate) enabled: bool,
+    /// On which port.
+    pub(crate) port: u16,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            port: 8080,
+        }
+    }
+}
+
+/// Where health is served.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Health {
+    /// On which port.
+    pub(crate) port: u16,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { port: 8081 }
+    }
+}
+
+/// The logs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Logging {
+    /// Least important level that is logged.
+    pub(crate) level: Option<String>,
+    /// Their form.
+    pub(crate) format: Option<LogFormat>,
+}
+
+/// How the cluster is reached.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Kubernetes {
+    /// A kubeconfig file.
+    pub(crate) kubeconfig_path: Option<PathBuf>,
+    /// Taken and of no effect: the server's own fairness decides.
+    pub(crate) qps: Option<f64>,
+    /// Taken and of no effect.
+    pub(crate) burst: Option<u32>,
 }
 
 /// How etcd is reached.
@@ -61,6 +142,10 @@ fn five_seconds() -> SignedDuration {
 pub(crate) struct LeaderElection {
     /// Whether a lease decides.
     pub(crate) enabled: bool,
+    /// Name of the lease.
+    pub(crate) id: Option<String>,
+    /// Namespace of the lease; the operator's own unless given.
+    pub(crate) namespace: Option<String>,
     /// How long others wait before they take over.
     pub(crate) lease_duration: SignedDuration,
     /// How long the leader works on without a renewal.
@@ -121,6 +206,15 @@ impl Default for Config {
             settings: Settings::default(),
             providers: Providers::default(),
             etcd: None,
+            worker: None,
+            reconciliation: None,
+            node_management: None,
+            verification: None,
+            config: None,
+            metrics: Metrics::default(),
+            health: Health::default(),
+            logging: Logging::default(),
+            kubernetes: Kubernetes::default(),
         }
     }
 }
@@ -129,6 +223,8 @@ impl Default for LeaderElection {
     fn default() -> Self {
         Self {
             enabled: true,
+            id: None,
+            namespace: None,
             lease_duration: SignedDuration::from_secs(15),
             renew_deadline: SignedDuration::from_secs(10),
             retry_period: SignedDuration::from_secs(2),
@@ -150,6 +246,42 @@ impl Config {
         Ok(config)
     }
 
+    /// Settings of the gate, where the file names a worker.
+    pub(crate) fn gate(&self) -> Option<GateSettings> {
+        let worker = self.worker.clone()?;
+        let mut gate = GateSettings {
+            worker,
+            reconciliation: self.reconciliation.clone().unwrap_or_default(),
+            node_management: self.node_management.clone().unwrap_or_default(),
+            verification: self.verification.clone().unwrap_or_default(),
+        };
+        if let Some(legacy) = &self.config {
+            legacy.apply(&mut gate);
+        }
+        Some(gate)
+    }
+
+    /// A file that speaks of the gate and leaves out its pods would have no gate, without a word.
+    fn check_gate(&self) -> anyhow::Result<()> {
+        if let Some(gate) = self.gate() {
+            return gate.check().map_err(anyhow::Error::msg);
+        }
+        let blocks = [
+            ("reconciliation", self.reconciliation.is_some()),
+            ("nodeManagement", self.node_management.is_some()),
+            ("verification", self.verification.is_some()),
+            ("config", self.config.is_some()),
+        ];
+        for (block, is_given) in blocks {
+            anyhow::ensure!(
+                !is_given,
+                "{block} is given and worker is not, so no node would be verified; name worker.image, or leave \
+                 {block} out"
+            );
+        }
+        Ok(())
+    }
+
     fn check(&self) -> anyhow::Result<()> {
         self.settings.check()?;
         self.leader_election.check()?;
@@ -163,6 +295,7 @@ impl Config {
                 namespace::checked(name).map_err(|wrong| anyhow::anyhow!("{key}: {wrong}"))?;
             }
         }
+        self.check_gate()?;
         self.etcd.as_ref().map_or(Ok(()), Etcd::check)
     }
 }
@@ -170,10 +303,10 @@ impl Config {
 impl LeaderElection {
     fn check(&self) -> anyhow::Result<()> {
         let Self {
-            enabled: _,
             lease_duration: lease,
             renew_deadline: renew,
             retry_period: retry,
+            ..
         } = self;
         anyhow::ensure!(
             retry.is_positive() && retry < renew,
@@ -229,6 +362,98 @@ mod tests {
         loaded.err().map(|error| format!("{error:#}"))
     }
 
+    /// What users of kube-node-ready have in their files.
+    const SEED: &str = r#"
+worker:
+  image: { repository: example/shipshape, tag: "1", pullPolicy: IfNotPresent }
+  namespace: kube-system
+  serviceAccountName: worker
+  priorityClassName: system-node-critical
+  configMapName: worker-config
+  timeoutSeconds: 300
+  checkTimeoutSeconds: 10
+  dnsTestDomains: [kubernetes.default.svc.cluster.local]
+  resources:
+    requests: { cpu: 50m, memory: 64Mi }
+    limits: { memory: 64Mi, nvidia.com/gpu: "1" }
+  job: { activeDeadlineSeconds: 300, backoffLimit: 2, completions: 1, ttlSecondsAfterFinished: 600 }
+  tolerations: [{ key: dedicated, operator: Exists }]
+  initContainers: [{ name: wait, image: busybox, command: [sleep, "1"] }]
+reconciliation: { intervalSeconds: 30, maxRetries: 5, retryBackoff: exponential }
+nodeManagement:
+  deleteFailedNodes: false
+  taints: [{ key: node-ready/unverified, value: "true", effect: NoSchedule }]
+  verifiedLabel: { key: node-ready/verified, value: "true" }
+leaderElection: { enabled: true, id: kube-node-ready-leader, namespace: kube-system }
+metrics: { enabled: true, port: 8080 }
+health: { port: 8081 }
+logging: { level: info, format: json }
+kubernetes: { kubeconfigPath: "", qps: 50, burst: 100 }
+"#;
+
+    #[test]
+    fn a_file_of_the_gates_predecessor_is_taken_as_it_is() {
+        assert_eq!(refusal(SEED), None);
+        let config: Config = shipshape_scenarios::yaml::read(SEED).unwrap();
+        let gate = config.gate().unwrap();
+        assert_eq!(gate.reconciliation.interval_seconds, 30);
+        assert_eq!(gate.worker.tolerations.len(), 1);
+        assert_eq!(gate.worker.init_containers[0].name, "wait");
+        assert!(
+            Config::default().gate().is_none(),
+            "no gate unless asked for"
+        );
+    }
+
+    #[test]
+    fn the_older_block_is_taken_where_the_new_keys_say_nothing() {
+        let older = "
+config:
+  taintKey: my-custom/unverified
+  dnsTestDomains: [cluster.example]
+  maxRetries: 10
+  initialTimeout: 600s
+worker: { image: { repository: r, tag: t }, dnsTestDomains: [new.example] }
+";
+        let config: Config = shipshape_scenarios::yaml::read(older).unwrap();
+        let gate = config.gate().unwrap();
+        assert_eq!(gate.node_management.taints[0].key, "my-custom/unverified");
+        assert_eq!(gate.node_management.taints[0].effect, "NoSchedule");
+        assert_eq!(gate.reconciliation.max_retries, 10);
+        assert_eq!(gate.worker.timeout_seconds, Some(600));
+        assert_eq!(gate.worker.dns_test_domains, ["new.example"]);
+    }
+
+    #[test]
+    fn a_wrong_key_of_the_gate_is_refused_by_its_path() {
+        let table = [
+            ("maxRetries: 5", "maxTries: 5", "reconciliation.maxTries"),
+            (
+                "maxRetries: 5",
+                "maxRetries: 0",
+                "reconciliation.maxRetries",
+            ),
+            ("exponential", "random", "reconciliation.retryBackoff"),
+            ("tag: \"1\"", "tag: \"\"", "worker.image.tag"),
+            (
+                "effect: NoSchedule",
+                "effect: Never",
+                "nodeManagement.taints[0].effect",
+            ),
+            (
+                "limits: { memory",
+                "limits: { cpu: 1, memory",
+                "worker.resources.limits.cpu",
+            ),
+            ("format: json", "format: yaml", "logging.format"),
+            ("qps: 50", "qpss: 50", "kubernetes.qpss"),
+        ];
+        for (right, wrong, path) in table {
+            let told = refusal(&SEED.replace(right, wrong)).unwrap();
+            assert!(told.contains(path), "{path}: {told}");
+        }
+    }
+
     #[test]
     fn a_time_or_a_namespace_that_makes_no_sense_is_refused_by_its_field() {
         assert_eq!(refusal("settings: { cloudLag: 0s }"), None);
@@ -256,6 +481,19 @@ mod tests {
         for (text, expected) in table {
             let told = refusal(text).unwrap();
             assert!(told.contains(expected), "{text}\n{told}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_gate_without_its_pods_are_refused() {
+        for block in [
+            "reconciliation: { maxRetries: 3 }",
+            "nodeManagement: { deleteFailedNodes: true }",
+            "verification: { mode: DryRun }",
+            "config: { maxRetries: 3 }",
+        ] {
+            let told = refusal(block).unwrap();
+            assert!(told.contains("name worker.image"), "{block}: {told}");
         }
     }
 

@@ -17,13 +17,14 @@ use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
 use shipshape_etcd::{EtcdClient, EtcdSettings};
 use shipshape_simulator::cloud::wire::RemoteCloud;
 
-use crate::cli::ControllerOptions;
+use crate::cli::{ControllerOptions, LogFormat};
 use crate::config::{self, Config, LeaderElection};
 use crate::connect::{self, ClusterOptions};
 use crate::logs;
 use crate::namespace;
 use crate::signals::Signals;
 use requests::Counting;
+use serve::BindAddress;
 
 /// What the operator calls itself to the API.
 const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
@@ -32,12 +33,22 @@ const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
 const LOCK_NAMESPACE: &str = "LOCK_NAMESPACE";
 
 pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
-    logs::start(
-        options.log_format,
-        "--log-level (or SHIPSHAPE_LOG)",
-        &options.log_level,
-    )?;
     let mut config = Config::load(options.config.as_deref())?;
+    let format = options.log_format.or(config.logging.format);
+    let level = options
+        .log_level
+        .as_deref()
+        .or(config.logging.level.as_deref());
+    logs::start(
+        format.unwrap_or(LogFormat::Json),
+        "--log-level (or SHIPSHAPE_LOG, or logging.level)",
+        level.unwrap_or("info"),
+    )?;
+    if config.kubernetes.qps.is_some() || config.kubernetes.burst.is_some() {
+        tracing::info!(
+            "kubernetes.qps and kubernetes.burst have no effect: the server's own fairness decides"
+        );
+    }
     if let Some(leader_elect) = options.leader_elect {
         config.leader_election.enabled = leader_elect;
     }
@@ -59,14 +70,16 @@ async fn work(
     let mut signals = Signals::listen()?;
     let identity = identity();
     let vitals = Vitals::default();
-    let _metrics = serve::metrics(&options.metrics_bind_address, &vitals).await?;
-    let _health = serve::health(&options.health_probe_bind_address, &vitals).await?;
+    let _metrics = serve::metrics(&metrics_address(options, &config), &vitals).await?;
+    let _health = serve::health(&health_address(options, &config), &vitals).await?;
+    let gate = config.gate();
     let operator = Operator {
-        client: client(options, &vitals).await?,
+        client: client(options, &config, &vitals).await?,
         clock: Clock::System,
         settings: Arc::new(config.settings.clone()),
         providers: providers(&config)?,
         etcd: config.etcd.as_ref().map(etcd),
+        gate: gate.map(Arc::new),
         election: election(&config, &identity),
         places: Places {
             lock_namespace,
@@ -92,9 +105,29 @@ async fn work(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn client(options: &ControllerOptions, vitals: &Vitals) -> anyhow::Result<kube::Client> {
+fn metrics_address(options: &ControllerOptions, config: &Config) -> BindAddress {
+    let of_file = if config.metrics.enabled {
+        BindAddress::Everywhere(config.metrics.port)
+    } else {
+        BindAddress::Off
+    };
+    options.metrics_bind_address.clone().unwrap_or(of_file)
+}
+
+fn health_address(options: &ControllerOptions, config: &Config) -> BindAddress {
+    let of_file = BindAddress::Everywhere(config.health.port);
+    options.health_probe_bind_address.clone().unwrap_or(of_file)
+}
+
+async fn client(
+    options: &ControllerOptions,
+    config: &Config,
+    vitals: &Vitals,
+) -> anyhow::Result<kube::Client> {
+    let of_file = config.kubernetes.kubeconfig_path.clone();
+    let of_file = of_file.filter(|path| !path.as_os_str().is_empty());
     let way = ClusterOptions {
-        kubeconfig: options.kubeconfig.clone(),
+        kubeconfig: options.kubeconfig.clone().or(of_file),
         ..ClusterOptions::default()
     };
     let mut config = connect::config(&way).await?;
@@ -167,12 +200,19 @@ fn election(config: &Config, identity: &str) -> Option<leader::Settings> {
         lease_duration,
         renew_deadline,
         retry_period,
+        ref id,
+        ref namespace,
     } = config.leader_election;
+    let place = namespace
+        .clone()
+        .unwrap_or_else(|| config.namespace.clone());
+    let usual = leader::Settings::new(place, identity);
     enabled.then(|| leader::Settings {
+        name: id.clone().unwrap_or_else(|| usual.name.clone()),
         lease_duration: duration(lease_duration),
         renew_deadline: duration(renew_deadline),
         retry_period: duration(retry_period),
-        ..leader::Settings::new(config.namespace.clone(), identity)
+        ..usual
     })
 }
 

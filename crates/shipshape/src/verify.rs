@@ -106,3 +106,57 @@ fn leave_for_the_kubelet(report: &Report, file: &Path) -> Result<(), Stop> {
         source,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+    use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
+    use shipshape_verifier::{Check, Evidence, Finding, Phase};
+
+    use super::*;
+
+    #[test]
+    fn what_a_worker_leaves_for_the_kubelet_is_what_the_gate_reads() {
+        let finding = |check, ok: bool| Finding {
+            check,
+            target: "target".to_owned(),
+            ok,
+            phase: (!ok).then_some(Phase::Tls),
+            message: "words".to_owned(),
+            milliseconds: 7,
+        };
+        let report = Report {
+            verdict: Verdict::Failed,
+            findings: vec![
+                finding(Check::Network, true),
+                finding(Check::ApiVersion, false),
+            ],
+            omitted: 2,
+            evidence: Some(Evidence {
+                resolv_conf: "nameserver 10.96.0.10".to_owned(),
+                addresses: vec!["10.0.0.7".to_owned()],
+                routes: Vec::new(),
+            }),
+        };
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "verify-n" },
+            "status": { "phase": "Failed", "containerStatuses": [{
+                "name": "verify", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": { "terminated": { "exitCode": 1, "message": termination_message(&report) } },
+            }] },
+        }))
+        .unwrap();
+        let WorkerState::Ended(ending) = WorkerView::of(&pod).state else {
+            panic!("it has ended");
+        };
+        assert!(!ending.passed);
+        let first = ending.failures().next().unwrap();
+        assert_eq!(
+            (first.check.as_str(), first.phase.as_deref()),
+            ("api-version", Some("tls"))
+        );
+        assert_eq!((ending.findings.len(), ending.omitted), (2, 2));
+        assert_eq!(ending.evidence.unwrap().addresses, ["10.0.0.7"]);
+    }
+}

@@ -23,8 +23,7 @@ mod volumes;
 mod work;
 mod workloads;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kube::Client;
 use shipshape_cluster::Clock;
@@ -32,6 +31,7 @@ use tokio::task::JoinSet;
 
 pub use delays::Delays;
 pub use kubelet::KubeletControl;
+pub use machines::Kubelets;
 
 pub(crate) use store::Store;
 
@@ -39,7 +39,7 @@ use crate::cloud::Cloud;
 use crate::etcd::EtcdModel;
 use crate::seed::Seed;
 use informers::Informers;
-use machines::{Controls, Machines};
+use machines::Machines;
 
 /// Gives a client for a user agent: each actor has its own, so that logs can tell them apart.
 pub type Clients = Arc<dyn Fn(&str) -> Client + Send + Sync>;
@@ -62,7 +62,7 @@ pub struct Cast {
 /// The actors at work; dropping them ends them all at once.
 pub struct Actors {
     tasks: JoinSet<()>,
-    controls: Controls,
+    controls: Kubelets,
 }
 
 impl Actors {
@@ -77,7 +77,7 @@ impl Actors {
     }
 
     fn of_machines(cast: &Cast) -> Self {
-        let controls: Controls = Arc::new(Mutex::new(BTreeMap::new()));
+        let controls = Kubelets::default();
         let mut tasks = JoinSet::new();
         tasks.spawn(cast.cloud.clone().run());
         let machines = Machines {
@@ -86,7 +86,7 @@ impl Actors {
             cloud: cast.cloud.clone(),
             delays: cast.delays.clone(),
             seed: cast.seed.clone(),
-            controls: Arc::clone(&controls),
+            controls: controls.clone(),
         };
         tasks.spawn(machines.run());
         Self { tasks, controls }
@@ -157,11 +157,12 @@ impl Actors {
 
     /// The handle to disturb the kubelet of a Node, while its machine runs.
     pub fn kubelet(&self, node: &str) -> Option<KubeletControl> {
-        self.controls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(node)
-            .cloned()
+        self.controls.get(node)
+    }
+
+    /// The handles of all kubelets, as machines come and go.
+    pub fn kubelets(&self) -> Kubelets {
+        self.controls.clone()
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
+use shipshape_api::names;
 use shipshape_cluster::Clock;
 use shipshape_engine::machine::{GroupId, ImageId, Machine, MachineId, MachineState};
 use shipshape_provider::Result;
@@ -184,12 +185,16 @@ impl Cloud {
             let CloudSettings {
                 broken_images,
                 unready_images,
+                gated_images,
                 ..
             } = &state.model.settings;
+            let mut taints = group.spec.taints.clone();
+            let is_gated = gated_images.contains(machine.image.as_str());
+            taints.extend(is_gated.then(gate_taint));
             Some(MachineFacts {
                 region: self.shared.region.clone(),
                 labels: group.spec.labels.clone(),
-                taints: group.spec.taints.clone(),
+                taints,
                 size: group.spec.size,
                 kubelet_version: self
                     .shared
@@ -228,6 +233,17 @@ impl Cloud {
     /// Changes how the cloud behaves from now on.
     pub fn adjust(&self, change: impl FnOnce(&mut CloudSettings)) {
         self.disturb(|state, _| change(&mut state.model.settings));
+    }
+
+    /// What pods on machines of this image can reach now.
+    pub fn network_of(&self, image: &str) -> Network {
+        self.with(|state, _| {
+            let settings = &state.model.settings;
+            Network {
+                has_dns: !settings.dns_down,
+                has_services: !settings.unconnected_images.contains(image),
+            }
+        })
     }
 
     /// Sets a group's desired size, as an autoscaler or a person would.
@@ -280,6 +296,26 @@ impl Cloud {
     pub fn kill_machine(&self, id: &MachineId) {
         self.disturb(|state, now| state.model.end(id, now));
     }
+}
+
+/// What keeps pods off a node until somebody has checked its network.
+pub fn gate_taint() -> Taint {
+    let (key, value, effect) = names::DEFAULT_GATE_TAINT;
+    Taint {
+        key: key.to_owned(),
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        time_added: None,
+    }
+}
+
+/// What pods on a machine can reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Whether a name server answers.
+    pub has_dns: bool,
+    /// Whether services can be dialled.
+    pub has_services: bool,
 }
 
 impl State {

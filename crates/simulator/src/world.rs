@@ -24,7 +24,7 @@ pub use manifests::{budget, daemon_set, deployment, job, stateful_set};
 
 use crate::ApiServer;
 use crate::actors::{
-    Actors, Cast, Clients, Delays, KubeletControl, Store, first_members, is_node_ready,
+    Actors, Cast, Clients, Delays, KubeletControl, Kubelets, Store, first_members, is_node_ready,
 };
 use crate::cloud::{Cloud, CloudSpec, GroupSpec, MachineSize};
 use crate::etcd::EtcdModel;
@@ -246,6 +246,11 @@ impl World {
     /// The handle to disturb the kubelet of a Node, while its machine runs.
     pub fn kubelet(&self, node: &str) -> Option<KubeletControl> {
         self.actors.kubelet(node)
+    }
+
+    /// The handles of all kubelets, as machines come and go.
+    pub fn kubelets(&self) -> Kubelets {
+        self.actors.kubelets()
     }
 
     /// The hash of everything that happened so far.

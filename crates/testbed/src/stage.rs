@@ -71,6 +71,7 @@ impl RealWorld {
             cloud,
             // Its members are the control plane's own, which no story touches.
             etcd: None,
+            kubelets: actors.kubelets(),
             clock,
             requests: request_log(plane.audit_log().to_path_buf()),
             lag: LAG,

@@ -26,7 +26,8 @@ pub(super) async fn observe(
     let Some(pending) = store.get(key) else {
         return Ok(None);
     };
-    if pending.metadata.deletion_timestamp.is_some() {
+    // What the gate remembers of a node is no machine on its way.
+    if pending.metadata.deletion_timestamp.is_some() || pending.spec.node_uid.is_some() {
         return Ok(None);
     }
     let known = known_node(context, &pending);

@@ -23,6 +23,8 @@ use shipshape_engine::ledger::{Ledger, Role};
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
+use shipshape_engine::verify::passage::{Passage, passage};
+use shipshape_engine::verify::record::record_name;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use crate::answer::answer;
@@ -114,6 +116,9 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
             snapshot.lock = look.lock().await;
             snapshot.old_node = look.known_old_node();
         }
+    }
+    if let Observed::Present(node) = &snapshot.new_node {
+        snapshot.passage = look.passage(node);
     }
     if is_lock_due(snapshot, &context.settings, context.clock.now()) {
         snapshot.lock = look.lock().await;
@@ -415,6 +420,14 @@ impl Look<'_> {
                 .await
                 .map(|node| node.as_ref().map(NodeView::of)),
         )
+    }
+
+    /// How a new node stands at the gate, by the record that the gate keeps of it.
+    fn passage(&self, node: &NodeView) -> Passage {
+        let gate = self.context.gate.as_deref();
+        let key = Key::cluster(record_name(node));
+        let record = gate.and_then(|_| self.context.stores.pending.get(&key));
+        passage(node, record.as_deref(), gate)
     }
 
     fn new_provider_id(&self) -> Option<&str> {

@@ -113,6 +113,27 @@ fn words(result: &DrainMove) -> Vec<&'static str> {
 const NOBODY: [&str; 0] = [];
 
 #[test]
+fn a_pod_that_checks_its_node_for_the_gate_is_not_waited_for() {
+    let around = Around::default();
+    let worker = PodView {
+        name: "verify-node-1".to_owned(),
+        labels: [(names::LABEL_WORKER, "node")].into(),
+        ..pod("any")
+    };
+    assert_eq!(skip(&worker, &around), Some(Skip::Verifier));
+    let by_name_alone = PodView {
+        labels: [("app", "web")].into(),
+        ..worker.clone()
+    };
+    assert_eq!(skip(&by_name_alone, &around), None);
+    let by_label_alone = PodView {
+        name: "web-1".to_owned(),
+        ..worker
+    };
+    assert_eq!(skip(&by_label_alone, &around), None);
+}
+
+#[test]
 fn pods_that_do_not_count_leave_nothing_to_do() {
     let table = [
         PodView {

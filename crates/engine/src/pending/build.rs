@@ -35,6 +35,7 @@ pub fn of_task(task: &NodePatchTask, way: &Way<'_>) -> PendingNode {
             group_id: machine.location.get("group").cloned(),
             provider_id: Some(id),
             node_name: way.node_name.clone(),
+            node_uid: None,
             goal: way.goal,
             deadline: way.deadline.map(Time),
             provider: task.spec.provider.clone(),

@@ -16,7 +16,7 @@ use super::facts::{
     old_node_or_fail, operation, own_node, provider_details, task_key,
 };
 use super::undo::gave_up;
-use super::{member, order};
+use super::{member, order, passage};
 use crate::admit;
 use crate::condition::Truth;
 use crate::decision::{Effect, LockRequest, Marks, NodeTarget, Notice};
@@ -245,9 +245,9 @@ fn replacement_request(draft: &Draft<'_>) -> Option<ReplacementRequest> {
     })
 }
 
-/// Entered when the machine exists. Left when its Node is ready with its daemons, and for a control plane
-/// with its member of etcd. Asks for the object
-/// that follows the machine; that one protects it and asks the cloud.
+/// Entered when the machine exists. Left when its Node is ready and through the gate, with its daemons, and
+/// for a control plane with its member of etcd. Asks for the object that follows the machine; that one
+/// protects it and asks the cloud.
 pub(super) fn join(draft: &mut Draft<'_>) {
     let about = "how the replacement fares";
     let Ok(pending) = draft.look(&draft.snapshot.pending, about) else {
@@ -269,7 +269,10 @@ pub(super) fn join(draft: &mut Draft<'_>) {
         return hold_scale_down(draft, node);
     }
     if let Some(node) = node.filter(|node| node.ready) {
-        return wait_for_daemons(draft, &node);
+        if passage::has_passed(draft) {
+            wait_for_daemons(draft, &node);
+        }
+        return;
     }
     if pending.is_none() {
         draft.follow_new(PendingNodeGoal::Join);

@@ -6,7 +6,7 @@ use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::Draft;
 use super::undo::gave_up;
-use super::{leave, member, order, park};
+use super::{leave, member, order, park, passage};
 use crate::view::Observed;
 
 /// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
@@ -31,6 +31,7 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         }
         TaskStep::Lock => end(draft, "the lock", "LockTimedOut", &waited_for),
         TaskStep::Provision => end(draft, "the replacement", "ProvisionTimedOut", &waited_for),
+        TaskStep::Join if passage::is_bounded(draft) => draft.mark_overdue(&waited_for),
         TaskStep::Join => {
             let cause = join_cause(draft, waited_for);
             end(draft, "the join", "JoinTimedOut", &cause);

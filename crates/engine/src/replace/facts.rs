@@ -10,6 +10,7 @@ use shipshape_api::reasons::NODE_LEFT;
 
 use super::draft::{Draft, Unclear};
 use super::order::is_terminate_first;
+use super::passage;
 use crate::decision::NodeTarget;
 use crate::machine::{Group, Machine};
 use crate::view::{NodeView, Observed};
@@ -63,7 +64,9 @@ pub(super) fn recorded_new_node(draft: &mut Draft<'_>) -> Option<NodeView> {
     let name = draft.status.new_node_name.clone().unwrap_or_default();
     let uid = draft.status.new_node_uid.clone().unwrap_or_default();
     match draft.look(&draft.snapshot.new_node, "whether the replacement is ready") {
-        Ok(Some(node)) if node.uid == uid && node.ready => return Some(node),
+        Ok(Some(node)) if node.uid == uid && node.ready => {
+            return passage::is_still_open(draft).then_some(node);
+        }
         Ok(Some(_)) => draft.wait(format!("node {name} to be ready again"), None),
         Ok(None) => draft.wait(format!("node {name}, which has disappeared"), None),
         Err(Unclear) => {}

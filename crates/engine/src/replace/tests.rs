@@ -1,5 +1,6 @@
 //! Tables for the replacement: what each step asks for, when it moves on, what stops it.
 
+mod at_gate;
 mod lease;
 mod machines;
 mod members;

@@ -18,7 +18,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
     check_world(scenario)?;
     let settings = scenario.settings.check();
     settings.map_err(|wrong| wrong.to_string())?;
-    if scenario.intents.is_empty() {
+    if let Some(gate) = &scenario.gate {
+        gate.check().map_err(|why| format!("gate.{why}"))?;
+    }
+    if scenario.intents.is_empty() && scenario.gate.is_none() {
         return Err("intents is empty; give at least one manifest".to_owned());
     }
     for (index, intent) in scenario.intents.iter().enumerate() {
@@ -116,7 +119,20 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             Action::CrashOperator { down } => {
                 check_time(&format!("events[{index}].do.crashOperator.down"), *down)?;
             }
-            Action::FullZones(_)
+            Action::Join { newcomers } if *newcomers > scenario.world.newcomers => {
+                return Err(format!(
+                    "events[{index}].do.join.newcomers is {newcomers}; world.newcomers allows {}",
+                    scenario.world.newcomers
+                ));
+            }
+            Action::Reboot { outage, .. } => {
+                check_time(&format!("events[{index}].do.reboot.outage"), *outage)?;
+            }
+            Action::Join { .. }
+            | Action::DnsDown(_)
+            | Action::UnconnectedImages(_)
+            | Action::Check(_)
+            | Action::FullZones(_)
             | Action::BrokenImages(_)
             | Action::UnreadyImages(_)
             | Action::Resume

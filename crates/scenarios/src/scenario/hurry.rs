@@ -37,8 +37,10 @@ impl Scenario {
         }
         for event in &mut hurried.events {
             event.at /= by;
-            if let Action::CrashOperator { down } = &mut event.action {
-                *down /= by;
+            if let Action::CrashOperator { down: span } | Action::Reboot { outage: span, .. } =
+                &mut event.action
+            {
+                *span /= by;
             }
         }
         // A story that is meant to stall takes all the time it is given.
@@ -148,6 +150,7 @@ fn hurry_delays(delays: &mut Delays, by: u32) {
         &mut delays.pod_ready,
         &mut delays.pod_stop,
         &mut delays.task_run,
+        &mut delays.checks_run,
         &mut delays.detach,
     ] {
         *delay /= by;

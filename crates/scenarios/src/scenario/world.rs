@@ -2,6 +2,7 @@
 //!
 //! Owns the translation into the simulator's own words.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -9,8 +10,11 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shipshape_api::names;
-use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
+use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec, gate_taint};
 use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, stateful_set};
+
+/// The group of nodes that must pass the gate.
+pub(crate) const NEWCOMERS: &str = "newcomers";
 
 /// The cluster at the start.
 #[derive(Clone, Debug, Deserialize)]
@@ -21,6 +25,11 @@ pub struct WorldSection {
     /// How many control planes besides, each with a member of etcd. They are the first in every list of
     /// nodes.
     pub control_planes: u32,
+    /// How many machines can join a second group, whose nodes carry the taint of the gate; none are there
+    /// at the start.
+    pub newcomers: u32,
+    /// Images whose nodes join with the taint of the gate, in whatever group.
+    pub gated_images: BTreeSet<String>,
     /// The zones that they are dealt out over.
     pub zones: Vec<String>,
     /// The image that the nodes run.
@@ -58,6 +67,8 @@ impl Default for WorldSection {
         Self {
             nodes: 6,
             control_planes: 0,
+            newcomers: 0,
+            gated_images: BTreeSet::new(),
             zones: ["a", "b", "c"].map(str::to_owned).to_vec(),
             running_image: "image-1".to_owned(),
             image: "image-2".to_owned(),
@@ -139,12 +150,18 @@ impl WorldSection {
         group.max = self.group_max.unwrap_or(group.max);
         spec.cloud = CloudSpec {
             region: "north".to_owned(),
-            groups: self.control_planes().into_iter().chain([group]).collect(),
+            groups: self
+                .control_planes()
+                .into_iter()
+                .chain([group])
+                .chain(self.newcomers())
+                .collect(),
             settings: CloudSettings {
                 boot: duration(self.boot),
                 terminate: duration(self.terminate),
                 read_lag: duration(self.cloud_read_lag),
                 lost_answers: self.lost_cloud_answers,
+                gated_images: self.gated_images.clone(),
                 ..CloudSettings::default()
             },
             ..CloudSpec::default()
@@ -159,6 +176,15 @@ impl WorldSection {
 }
 
 impl WorldSection {
+    /// The group of nodes that must pass the gate.
+    fn newcomers(&self) -> Option<GroupSpec> {
+        let mut group = GroupSpec::new(NEWCOMERS, &self.image, 0);
+        group.zones.clone_from(&self.zones);
+        group.max = self.newcomers;
+        group.taints.push(gate_taint());
+        (self.newcomers > 0).then_some(group)
+    }
+
     /// The group of the control planes, which take no ordinary pods.
     fn control_planes(&self) -> Option<GroupSpec> {
         let mut group = GroupSpec::new("control-planes", &self.image, self.control_planes);

@@ -2,10 +2,12 @@
 //!
 //! Owns what each action does to the world. Must not wait for anything but the time and the runs.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -15,15 +17,16 @@ use serde_json::{Value, json};
 use shipshape_api::{
     NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNodeGoal, TaskStep, names,
 };
-use shipshape_engine::machine::{GroupId, ProviderId, Token};
+use shipshape_engine::machine::{GroupId, ImageId, ProviderId, Token};
 use shipshape_engine::view::NodeView;
 use shipshape_engine::wish::{self, RunWish};
 use shipshape_provider::{Provider, ReplacementRequest};
+use shipshape_simulator::cloud::CloudSettings;
 
 use super::own::Own;
-use super::{OperatorProcess, StoryError, create, dynamic, refused, runs};
+use super::{OperatorProcess, StoryError, create, dynamic, gate, refused, runs};
 use crate::observer::Observer;
-use crate::scenario::{Action, Once, Scenario};
+use crate::scenario::{Action, GateCheck, NEWCOMERS, Once, Scenario};
 use crate::stage::{OPERATOR, Stage};
 use crate::witness::Witness;
 
@@ -56,16 +59,8 @@ pub(super) async fn play(
             Action::Cordon { node } => scene.cordon(first_nodes.get(*node), true).await?,
             Action::Uncordon { node } => scene.cordon(first_nodes.get(*node), false).await?,
             Action::KillMachine { node } => scene.kill(first_nodes.get(*node)).await,
-            Action::FullZones(zones) => {
-                let zones = zones.iter().cloned().collect();
-                stage.cloud.adjust(|settings| settings.full_zones = zones);
-            }
-            Action::BrokenImages(images) => {
-                let images = images.iter().cloned().collect();
-                stage
-                    .cloud
-                    .adjust(|settings| settings.broken_images = images);
-            }
+            Action::FullZones(zones) => scene.adjust(|it| it.full_zones = set(zones)),
+            Action::BrokenImages(images) => scene.adjust(|it| it.broken_images = set(images)),
             Action::SickMembers(nodes) => {
                 let nodes = nodes.iter().filter_map(|node| first_nodes.get(*node));
                 let names = nodes.map(|node| node.name_any()).collect();
@@ -73,12 +68,14 @@ pub(super) async fn play(
                     etcd.set_sick(&names);
                 }
             }
-            Action::UnreadyImages(images) => {
-                let images = images.iter().cloned().collect();
-                stage
-                    .cloud
-                    .adjust(|settings| settings.unready_images = images);
+            Action::UnreadyImages(images) => scene.adjust(|it| it.unready_images = set(images)),
+            Action::Join { newcomers } => scene.join(scenario, *newcomers),
+            Action::DnsDown(is_down) => scene.adjust(|it| it.dns_down = *is_down),
+            Action::UnconnectedImages(images) => {
+                scene.adjust(|it| it.unconnected_images = set(images));
             }
+            Action::Reboot { name, outage } => scene.reboot(index, name, *outage).await,
+            Action::Check(expected) => scene.check(index, expected),
             Action::Resume => scene.resume().await?,
             Action::RetryFailed => scene.retry_failed().await?,
             Action::Create(manifest) => create(&stage.client("story"), manifest)
@@ -99,7 +96,12 @@ pub(super) async fn play(
         }
     }
     runs::settled(&Own::of(scenario), observer).await;
+    gate::settled(scenario, observer).await;
     Ok(())
+}
+
+fn set(list: &[String]) -> BTreeSet<String> {
+    list.iter().cloned().collect()
 }
 
 /// Waits until what an event waits for is so.
@@ -149,6 +151,8 @@ fn is_so(once: &Once, observer: &Observer, first_nodes: &[Arc<Node>]) -> bool {
                 .filter(|task| Some(&task.spec.node_name) == name.as_ref());
             of_node.any(|task| step_of(task) == Some(*step))
         }
+        Once::Verdicts { verdict, count } => gate::verdicts(observer, *verdict) >= *count,
+        Once::Attempts(count) => gate::attempts(observer) >= *count,
         Once::Paused => {
             let runs = observer.runs.list();
             let mut statuses = runs.iter().filter_map(|run| run.status.as_ref());
@@ -220,6 +224,43 @@ impl Scene<'_> {
             self.stage
                 .cloud
                 .launch_outdated(group, &machine.zone, &machine.image);
+        }
+    }
+
+    fn adjust(&self, change: impl FnOnce(&mut CloudSettings)) {
+        self.stage.cloud.adjust(change);
+    }
+
+    async fn reboot(&self, index: usize, node: &str, outage: SignedDuration) {
+        let outage = Duration::try_from(outage).unwrap_or_default();
+        match self.stage.kubelets.get(node) {
+            Some(kubelet) => kubelet.reboot(outage).await,
+            None => self.went_wrong(index, &format!("no kubelet of node {node} runs")),
+        }
+    }
+
+    fn check(&self, index: usize, expected: &GateCheck) {
+        for text in gate::differences(self.observer, expected) {
+            self.went_wrong(index, &text);
+        }
+    }
+
+    /// I28: events find the world as their story has it.
+    fn went_wrong(&self, index: usize, why: &str) {
+        let now = self.stage.clock.now();
+        let text = format!("events[{index}]: {why}");
+        self.observer
+            .with_witness(|witness| witness.found("I28", now, text));
+    }
+
+    /// All at once, as when an autoscaler sees a wave of pods.
+    fn join(&self, scenario: &Scenario, newcomers: u32) {
+        let group = GroupId::from(NEWCOMERS);
+        let image = ImageId(scenario.world.image.clone());
+        let zones = scenario.world.zones.iter().cycle();
+        for (zone, _) in zones.zip(0..newcomers) {
+            self.observer.with_witness(Witness::expect_joined);
+            self.stage.cloud.launch_outdated(&group, zone, &image);
         }
     }
 

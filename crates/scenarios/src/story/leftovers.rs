@@ -70,7 +70,11 @@ async fn pending(
         .list(&ListParams::default())
         .await
         .map_err(|source| refused("the list of PendingNodes", source))?;
-    for one in pending {
+    // What the gate remembers of a node stays with that node.
+    let of_machines = pending
+        .into_iter()
+        .filter(|one| one.spec.node_uid.is_none());
+    for one in of_machines {
         let name = one.name_any();
         if own.has_pending(&one, observer) {
             let text = format!("PendingNode {name} is left");

@@ -9,6 +9,7 @@ use shipshape_api::names;
 use shipshape_cluster::{Clock, Shutdown, leader};
 use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
 use shipshape_engine::settings::Settings;
+use shipshape_engine::verify::settings::GateSettings;
 use shipshape_simulator::faults::{FaultyCloud, FaultyEtcd};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -26,6 +27,7 @@ pub struct OperatorProcess {
 struct Making {
     stage: Stage,
     settings: Arc<Settings>,
+    gate: Option<Arc<GateSettings>>,
     troubles: Troubles,
     always_leads: bool,
     starts: Arc<AtomicUsize>,
@@ -42,6 +44,7 @@ impl OperatorProcess {
         let making = Making {
             stage: stage.clone(),
             settings: Arc::new(settings.clone()),
+            gate: None,
             troubles: troubles.clone(),
             always_leads: false,
             starts: Arc::new(AtomicUsize::new(0)),
@@ -50,6 +53,12 @@ impl OperatorProcess {
             making,
             running: None,
         }
+    }
+
+    /// The same, with a gate that new nodes must pass.
+    pub(super) fn with_gate(mut self, gate: Option<&GateSettings>) -> Self {
+        self.making.gate = gate.cloned().map(Arc::new);
+        self
     }
 
     /// The same, but it works without asking who leads.
@@ -136,6 +145,7 @@ impl Making {
             settings: Arc::clone(&self.settings),
             providers,
             etcd: self.etcd(),
+            gate: self.gate.clone(),
             election: (!self.always_leads).then(|| self.election(&identity)),
             places: Places::new(identity),
             vitals: Vitals::default(),

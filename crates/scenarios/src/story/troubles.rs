@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use shipshape_engine::settings::Settings;
 use shipshape_simulator::faults::{Faults, Plan};
 use shipshape_simulator::seed::Seed;
 use tokio::task::JoinSet;
 
 use super::OperatorProcess;
+use crate::scenario::Scenario;
 use crate::stage::Stage;
 
 /// The troubles of one play. One value serves one play: faults keep count.
@@ -80,7 +80,7 @@ impl Troubles {
     pub(super) fn start_rival(
         &self,
         stage: &Stage,
-        settings: &Settings,
+        scenario: &Scenario,
     ) -> Option<OperatorProcess> {
         let faults = self.rival.clone()?;
         let alone = Self {
@@ -88,7 +88,9 @@ impl Troubles {
             rival: None,
             ..self.clone()
         };
-        let mut rival = OperatorProcess::troubled(stage, settings, &alone).that_always_leads();
+        let mut rival = OperatorProcess::troubled(stage, &scenario.settings, &alone)
+            .with_gate(scenario.gate.as_ref())
+            .that_always_leads();
         rival.start();
         Some(rival)
     }

@@ -4,7 +4,7 @@
 //! Each is called after the only kinds of event that could break it.
 
 use jiff::Timestamp;
-use shipshape_api::OnDeadline;
+use shipshape_api::{OnDeadline, names};
 use shipshape_engine::admit;
 use shipshape_engine::machine::ProviderId;
 use shipshape_engine::view::{NodeView, PodView};
@@ -17,6 +17,13 @@ pub(super) fn is_daemon(pod: &PodView) -> bool {
     pod.owner
         .as_ref()
         .is_some_and(|(kind, _)| kind == "DaemonSet")
+}
+
+/// Whether a node stands before the gate, so that no pod may land on it.
+pub(super) fn is_gated(node: &NodeView) -> bool {
+    let (key, _, effect) = names::DEFAULT_GATE_TAINT;
+    let mut taints = node.taints.iter();
+    taints.any(|taint| taint.key == key && taint.effect == effect)
 }
 
 impl Witness {
@@ -38,14 +45,17 @@ impl Witness {
     pub(super) fn has_ready_replacement(&self, machine: &str) -> bool {
         let made = self.replacements.get(machine).into_iter().flatten();
         let mut nodes = made.filter_map(|(_, id)| self.node_of(id));
-        nodes.any(|node| node.ready)
+        nodes.any(|node| node.ready && !is_gated(node))
     }
 
-    /// I2: the old machine goes only after its replacement is a ready node with its daemons, and any
-    /// machine only once its node is empty.
+    /// I2: the old machine goes only after its replacement is a ready node, through the gate and with its
+    /// daemons, and any machine only once its node is empty. One whose node never got through the gate has
+    /// never been in service and needs no replacement.
     pub(super) fn check_removal(&mut self, at: Timestamp, machine: &str, provider_id: &str) {
         let is_surplus = self.surplus().any(|(made, _)| made == machine);
-        if !self.has_ready_replacement(machine) && !is_surplus && !self.granted.terminate_first {
+        let is_gated = self.node_of(provider_id).is_some_and(is_gated);
+        let may_go = is_surplus || is_gated || self.granted.terminate_first;
+        if !self.has_ready_replacement(machine) && !may_go {
             let text = format!("machine {machine} was deleted without a ready replacement");
             self.violated("I2", at, text);
         }
@@ -73,8 +83,12 @@ impl Witness {
     /// A pod that must leave before its node goes, as `namespace/name`.
     pub(super) fn pod_left(&self, node: &str) -> Option<String> {
         let mut pods = self.pods.values();
-        let left =
-            pods.find(|pod| pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished)?;
+        let own = |pod: &PodView| {
+            pod.namespace == names::DEFAULT_NAMESPACE && pod.name.starts_with(names::WORKER_PREFIX)
+        };
+        let left = pods.find(|pod| {
+            pod.node == node && !is_daemon(pod) && !pod.mirror && !pod.finished && !own(pod)
+        })?;
         Some(format!("{}/{}", left.namespace, left.name))
     }
 
@@ -146,10 +160,13 @@ impl Witness {
         }
     }
 
-    /// I6: pods leave by eviction and by nothing else.
+    /// I6: pods leave by eviction and by nothing else, but for those that the operator has made itself to
+    /// check a node.
     pub(super) fn check_pod_removal(&mut self, at: Timestamp, request: &Request) {
         let is_delete = matches!(request.verb.as_str(), "delete" | "deletecollection");
-        if is_delete && request.subresource.is_empty() && !request.dry_run {
+        let own = format!("{}/{}", names::DEFAULT_NAMESPACE, names::WORKER_PREFIX);
+        let is_worker = request.verb == "delete" && request.object.starts_with(&own);
+        if is_delete && !is_worker && request.subresource.is_empty() && !request.dry_run {
             self.violated(
                 "I6",
                 at,

@@ -9,6 +9,7 @@ use shipshape_engine::machine::ProviderId;
 use shipshape_engine::transfer;
 use shipshape_engine::view::NodeView;
 
+use super::checks::is_gated;
 use super::{Request, Witness};
 
 /// I21: how long after a wish the operator may still act against it: time enough for a new leader to
@@ -48,13 +49,17 @@ impl Witness {
         self.check_lock_of(at, node, &operation);
     }
 
-    /// I7: only nodes whose UID is planned are deleted, and pods evicted from no other.
+    /// I7: only nodes whose UID is planned are deleted, or that never got through the gate, and pods evicted
+    /// from no other.
     pub(super) fn check_stranger(&mut self, at: Timestamp, request: &Request) {
         if !request.took_effect() || request.uid.is_empty() {
             return;
         }
         let node = match (request.resource.as_str(), request.subresource.as_str()) {
-            ("nodes", "") if request.verb == "delete" => self.known.get(&request.uid),
+            ("nodes", "") if request.verb == "delete" => {
+                let known = self.known.get(&request.uid);
+                known.filter(|node| !is_gated(node))
+            }
             ("pods", "eviction") => {
                 let pod = self.pods.get(&request.uid);
                 pod.and_then(|pod| self.nodes.get(&pod.node))

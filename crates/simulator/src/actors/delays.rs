@@ -19,6 +19,8 @@ pub struct Delays {
     pub pod_stop: Duration,
     /// How long the pod of a Job runs.
     pub task_run: Duration,
+    /// How long the checks of a node's network run.
+    pub checks_run: Duration,
     /// From a volume's last pod to its detachment.
     pub detach: Duration,
     /// From a machine's end to the removal of its Node, as a cloud controller does it. `None`: Nodes
@@ -37,6 +39,7 @@ impl Default for Delays {
             pod_ready: Duration::from_secs(1),
             pod_stop: Duration::from_secs(2),
             task_run: Duration::from_secs(30),
+            checks_run: Duration::from_secs(2),
             detach: Duration::from_secs(6),
             node_removal: Some(Duration::from_secs(10)),
             jitter: 20,

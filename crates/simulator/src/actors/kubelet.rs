@@ -7,6 +7,7 @@
 
 mod node;
 mod pods;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,7 @@ use super::objects::node_ready;
 use super::queue::Queue;
 use super::store::{Key, Store};
 use super::work::{self, Actor, Outcome, is_conflict, is_not_found, send_patch};
-use crate::cloud::{MachineFacts, node_name};
+use crate::cloud::{Cloud, MachineFacts, node_name};
 use crate::seed::Seed;
 
 /// The namespace of node leases.
@@ -87,7 +88,7 @@ impl KubeletControl {
     }
 
     /// Takes the machine down for `outage`; it comes back with another boot id and its pods start
-    /// again.
+    /// again. A Node that somebody has deleted meanwhile is registered anew.
     pub async fn reboot(&self, outage: Duration) {
         self.set_frozen(true);
         tokio::time::sleep(outage).await;
@@ -95,6 +96,7 @@ impl KubeletControl {
             mode.frozen = false;
             mode.boot += 1;
         });
+        self.queue.add(Item::Register);
     }
 }
 
@@ -102,6 +104,7 @@ impl KubeletControl {
 pub(crate) struct Kubelet {
     client: Client,
     clock: Clock,
+    cloud: Cloud,
     facts: MachineFacts,
     name: String,
     delays: Delays,
@@ -119,7 +122,7 @@ impl Kubelet {
     pub(crate) fn new(
         client: Client,
         clock: Clock,
-        facts: MachineFacts,
+        (cloud, facts): (Cloud, MachineFacts),
         delays: Delays,
         seed: &Seed,
     ) -> Self {
@@ -127,6 +130,7 @@ impl Kubelet {
         Self {
             client,
             clock,
+            cloud,
             chance: seed.fork(&name),
             name,
             delays,
@@ -180,7 +184,9 @@ impl Kubelet {
             Err(error) => return Err(error),
         }
         self.write_status().await?;
-        self.watch();
+        if self.watches.is_empty() {
+            self.watch();
+        }
         self.queue.add(Item::Lease);
         let ready = self.delay(self.delays.node_ready);
         self.queue.add_after(Item::Ready, ready);
@@ -229,7 +235,7 @@ impl Kubelet {
         );
         let patch = Patch::Strategic(json!({ "status": status }));
         match send_patch(&nodes, &self.name, Some("status"), &patch).await {
-            // A Node that somebody deleted stays deleted: kubelets register once.
+            // A Node that somebody deleted stays deleted: kubelets register once a boot.
             Err(error) if is_not_found(&error) => Ok(()),
             result => result,
         }

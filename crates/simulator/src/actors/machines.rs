@@ -4,7 +4,7 @@
 //! that is gone. Must not change the cloud.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Preconditions};
@@ -21,7 +21,19 @@ use crate::cloud::{Cloud, MachineEvent, node_name};
 use crate::seed::Seed;
 
 /// Handles to the kubelets that run, by Node name.
-pub(crate) type Controls = Arc<Mutex<BTreeMap<String, KubeletControl>>>;
+#[derive(Clone, Default)]
+pub struct Kubelets(Arc<Mutex<BTreeMap<String, KubeletControl>>>);
+
+impl Kubelets {
+    /// The kubelet of a Node, while its machine runs.
+    pub fn get(&self, node: &str) -> Option<KubeletControl> {
+        self.all().get(node).cloned()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, KubeletControl>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 pub(crate) struct Machines {
     pub(crate) clients: Clients,
@@ -29,7 +41,7 @@ pub(crate) struct Machines {
     pub(crate) cloud: Cloud,
     pub(crate) delays: Delays,
     pub(crate) seed: Seed,
-    pub(crate) controls: Controls,
+    pub(crate) controls: Kubelets,
 }
 
 impl Machines {
@@ -49,7 +61,7 @@ impl Machines {
                     if let Some(kubelet) = kubelets.remove(&id) {
                         kubelet.abort();
                     }
-                    self.controls().remove(&node_name(&id));
+                    self.controls.all().remove(&node_name(&id));
                 }
                 MachineEvent::Gone(id) => {
                     if let Some(wait) = self.delays.node_removal {
@@ -65,10 +77,6 @@ impl Machines {
         }
     }
 
-    fn controls(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, KubeletControl>> {
-        self.controls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The software of a machine, from its boot on; none for a machine that never joins.
     fn boot(&mut self, id: &MachineId) -> Option<impl Future<Output = ()> + use<>> {
         let facts = self.cloud.facts(id).filter(|facts| facts.joins)?;
@@ -78,15 +86,18 @@ impl Machines {
             .fork(&name)
             .jitter(self.delays.join, self.delays.jitter);
         let client = (self.clients)("kubelet");
-        let kubelet = Kubelet::new(client, self.clock, facts, self.delays.clone(), &self.seed);
+        let kubelet = Kubelet::new(
+            client,
+            self.clock,
+            (self.cloud.clone(), facts),
+            self.delays.clone(),
+            &self.seed,
+        );
         let control = kubelet.control();
-        let controls = Arc::clone(&self.controls);
+        let controls = self.controls.clone();
         Some(async move {
             tokio::time::sleep(join).await;
-            controls
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(name, control);
+            controls.all().insert(name, control);
             kubelet.run().await;
         })
     }

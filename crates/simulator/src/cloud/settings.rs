@@ -105,6 +105,12 @@ pub struct CloudSettings {
     pub broken_images: BTreeSet<String>,
     /// Images whose machines join the cluster but never get ready.
     pub unready_images: BTreeSet<String>,
+    /// Images whose machines get ready though pods on them reach no service.
+    pub unconnected_images: BTreeSet<String>,
+    /// Images whose kubelets register with the taint of the gate.
+    pub gated_images: BTreeSet<String>,
+    /// Whether no name server answers anybody.
+    pub dns_down: bool,
 }
 
 impl Default for CloudSettings {
@@ -121,6 +127,9 @@ impl Default for CloudSettings {
             full_zones: BTreeSet::new(),
             broken_images: BTreeSet::new(),
             unready_images: BTreeSet::new(),
+            unconnected_images: BTreeSet::new(),
+            gated_images: BTreeSet::new(),
+            dns_down: false,
         }
     }
 }

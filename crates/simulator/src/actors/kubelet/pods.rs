@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Kubelet;
+use super::{Kubelet, worker};
 use crate::actors::objects::{controller_of, is_ending, is_finished, is_ready, phase};
 use crate::actors::store::Key;
 use crate::actors::work::{Outcome, send_patch, unless_overtaken};
@@ -26,6 +26,12 @@ pub(super) struct Run {
     stage: Stage,
     /// When a started pod's task ends; services have none.
     finish: Option<Instant>,
+}
+
+/// How a pod ends: its exit code and its termination message.
+pub(super) struct End {
+    pub(super) code: i32,
+    pub(super) message: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -133,7 +139,12 @@ impl Kubelet {
             .and_then(|spec| spec.restart_policy.as_deref());
         let is_task = policy.is_some_and(|policy| policy != "Always")
             || controller_of(pod).is_some_and(|owner| owner.kind == "Job");
-        is_task.then(|| self.wait(pod, "run-seconds", self.delays.task_run))
+        let usual = if worker::is_worker(pod) {
+            self.delays.checks_run
+        } else {
+            self.delays.task_run
+        };
+        is_task.then(|| self.wait(pod, "run-seconds", usual))
     }
 
     async fn finish(&mut self, pod: &Pod, run: &mut Run) -> Outcome {
@@ -144,10 +155,8 @@ impl Kubelet {
         if due > now {
             return Ok(Some(due - now));
         }
-        let code = annotation(pod, "exit-code")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        self.write(pod, self.ended(pod, run, code)).await?;
+        let end = self.end_of(pod);
+        self.write(pod, self.ended(pod, run, &end)).await?;
         Ok(None)
     }
 
@@ -171,7 +180,11 @@ impl Kubelet {
             return Ok(Some(due - now));
         }
         if !is_finished(pod) {
-            self.write(pod, self.ended(pod, run, 0)).await?;
+            let end = End {
+                message: annotation(pod, "message").unwrap_or_default().to_owned(),
+                code: 0,
+            };
+            self.write(pod, self.ended(pod, run, &end)).await?;
         }
         let pods: Api<Pod> =
             Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
@@ -225,11 +238,24 @@ impl Kubelet {
         })
     }
 
-    fn ended(&self, pod: &Pod, run: &Run, code: i32) -> Value {
+    /// Code and message of a pod that ends by itself: those of its annotations, or what checks of the
+    /// network would have seen here.
+    fn end_of(&self, pod: &Pod) -> End {
+        let code = annotation(pod, "exit-code").and_then(|text| text.parse().ok());
+        if code.is_none() && worker::is_worker(pod) {
+            return worker::end(self.cloud.network_of(self.facts.machine.image.as_str()));
+        }
+        End {
+            code: code.unwrap_or(0),
+            message: annotation(pod, "message").unwrap_or_default().to_owned(),
+        }
+    }
+
+    fn ended(&self, pod: &Pod, run: &Run, end: &End) -> Value {
+        let End { code, message } = end;
         let now = Time(self.clock.now());
-        let phase = if code == 0 { "Succeeded" } else { "Failed" };
-        let reason = if code == 0 { "Completed" } else { "Error" };
-        let message = annotation(pod, "message").unwrap_or_default();
+        let phase = if *code == 0 { "Succeeded" } else { "Failed" };
+        let reason = if *code == 0 { "Completed" } else { "Error" };
         let containers: Vec<Value> = containers(pod)
             .map(|(name, image)| {
                 json!({

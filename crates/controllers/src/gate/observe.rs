@@ -1,0 +1,194 @@
+//! Observe: a node at the gate, its record, its worker and what the rest of the cluster says, by reads only.
+//!
+//! Owns which facts are read live: a verified node whose label seems to be missing, and all that speaks for
+//! or against a removal, the node's taint and boot among it.
+
+use std::sync::Arc;
+
+use shipshape_api::{PendingNode, Verification, VerificationVerdict};
+use shipshape_cluster::Key;
+use shipshape_engine::verify::control::ControlView;
+use shipshape_engine::verify::outcome::WorkerView;
+use shipshape_engine::verify::settings::{GateSettings, Mode};
+use shipshape_engine::verify::{
+    GateSnapshot, is_gated, is_in_service, is_label_missing, is_new_to_us, record, worker,
+};
+use shipshape_engine::view::{NodeView, Observed};
+
+use super::removal;
+use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
+use crate::error::PassError;
+
+/// Looks at one node; `None` when it is gone or the gate has nothing to do with it.
+pub(super) async fn observe(
+    context: &Context,
+    settings: &GateSettings,
+    key: &Key,
+) -> Result<Option<GateSnapshot>, PassError> {
+    let stores = &context.stores;
+    stores.nodes.wait_for(key).await?;
+    let Some(mut node) = stores.nodes.get(key) else {
+        return Ok(None);
+    };
+    let known = record_of(context, &node).await?;
+    if let Some(record) = &known
+        && (is_label_missing(&node, record, settings) || is_removal_wanted(&node, record, settings))
+    {
+        let Some(live) = stores.nodes.refetch(key).await? else {
+            return Ok(None);
+        };
+        // Another node under this name has a record of its own, which the next pass finds.
+        if live.uid != node.uid {
+            return Ok(None);
+        }
+        node = live;
+    }
+    let Some(record) = known else {
+        let is_new = is_new_to_us(&node, settings);
+        return Ok(is_new.then(|| GateSnapshot {
+            node: node.as_ref().clone(),
+            record: Observed::Absent,
+            worker: Observed::NotAsked,
+            leftovers: Vec::new(),
+            control: ControlView::default(),
+            removal: Observed::NotAsked,
+        }));
+    };
+    let attempt = open_attempt(&record, &node);
+    let name = attempt.map(|attempt| worker::worker_name(&node, attempt));
+    let current = match &name {
+        Some(name) => worker_of(context, settings, name).await?,
+        None => Observed::NotAsked,
+    };
+    Ok(Some(GateSnapshot {
+        leftovers: leftovers(context, &node, name.as_deref()),
+        control: control(context, settings, &node, &record, &current),
+        removal: removal(context, settings, &node, &record).await,
+        worker: current,
+        record: Observed::Present(record.as_ref().clone()),
+        node: node.as_ref().clone(),
+    }))
+}
+
+/// The object that remembers this very node.
+async fn record_of(
+    context: &Context,
+    node: &NodeView,
+) -> Result<Option<Arc<PendingNode>>, PassError> {
+    let key = Key::cluster(record::record_name(node));
+    let store = &context.stores.pending;
+    store.wait_for(&key).await?;
+    let is_its = |record: &Arc<PendingNode>| record.spec.node_uid.as_ref() == Some(&node.uid);
+    Ok(store.get(&key).filter(is_its))
+}
+
+fn told(record: &PendingNode) -> Option<&Verification> {
+    record.status.as_ref()?.verification.as_ref()
+}
+
+/// The attempt that is under way on this boot.
+fn open_attempt(record: &PendingNode, node: &NodeView) -> Option<i32> {
+    let told = told(record)?;
+    let is_of_now = told.boot_id.as_ref() == Some(&node.boot_id);
+    let is_open = told.attempt_started_at.is_some();
+    told.attempt.filter(|_| is_of_now && is_open)
+}
+
+async fn worker_of(
+    context: &Context,
+    settings: &GateSettings,
+    name: &str,
+) -> Result<Observed<WorkerView>, PassError> {
+    let namespace = settings.worker.namespace.clone().unwrap_or_default();
+    let key = Key::new(namespace, name);
+    context.stores.workers.wait_for(&key).await?;
+    let found = context.stores.workers.get(&key);
+    Ok(found.map(|worker| worker.as_ref().clone()).into())
+}
+
+/// Pods of attempts at the node that are over.
+fn leftovers(
+    context: &Context,
+    node: &NodeView,
+    current: Option<&str>,
+) -> Vec<shipshape_engine::decision::PodTarget> {
+    let workers = context.stores.workers.by_index(WORKERS_BY_NODE, &node.name);
+    let over = workers.iter().filter(|worker| {
+        !worker.is_control && !worker.terminating && current != Some(worker.name.as_str())
+    });
+    over.map(|worker| worker.target()).collect()
+}
+
+/// What the rest of the cluster says; looked for only when something is to be compared.
+fn control(
+    context: &Context,
+    settings: &GateSettings,
+    node: &NodeView,
+    record: &PendingNode,
+    current: &Observed<WorkerView>,
+) -> ControlView {
+    let is_inconclusive =
+        told(record).and_then(|told| told.verdict) == Some(VerificationVerdict::Inconclusive);
+    if !is_inconclusive && matches!(current, Observed::NotAsked) {
+        return ControlView::default();
+    }
+    let runs = context.stores.workers.by_index(WORKERS_OF_CONTROL, "");
+    let nodes = context.stores.nodes.list();
+    let mut candidates: Vec<&Arc<NodeView>> = nodes
+        .iter()
+        .filter(|one| one.uid != node.uid && is_in_service(one, settings))
+        .collect();
+    // One that is being emptied may go in the middle of a run.
+    if candidates.iter().any(|one| !one.unschedulable) {
+        candidates.retain(|one| !one.unschedulable);
+    }
+    // In turn, so that one bad node among those in service does not tell for all.
+    let turn = context.clock.now().as_second() / settings.interval().as_secs().max(1);
+    let turn = usize::try_from(turn).unwrap_or_default();
+    let candidate = turn
+        .checked_rem(candidates.len())
+        .and_then(|turn| candidates.get(turn));
+    ControlView {
+        runs: runs.iter().map(|run| run.as_ref().clone()).collect(),
+        has_dns: candidate.is_some() || has_dns(context, settings),
+        candidate: candidate.map(|node| node.as_ref().clone()),
+    }
+}
+
+/// Whether any name server is ready.
+fn has_dns(context: &Context, settings: &GateSettings) -> bool {
+    let wanted = &settings.verification.dns_pods;
+    let pods = context.stores.pods.list();
+    pods.iter().any(|pod| {
+        let mut wanted = wanted.iter();
+        let has = |key: &str, value: &str| pod.labels.iter().any(|one| one == (key, value));
+        pod.ready && wanted.all(|(key, value)| has(key, value))
+    })
+}
+
+/// Whether the node has failed, on this boot, and shall go for that. Its taint may have been lifted a moment
+/// ago, so whoever finds this in a copy looks at the node live.
+fn is_removal_wanted(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
+    let has_failed = told(record).is_some_and(|told| {
+        told.verdict == Some(VerificationVerdict::Failed)
+            && told.boot_id.as_ref() == Some(&node.boot_id)
+    });
+    settings.node_management.delete_failed_nodes
+        && settings.verification.mode == Mode::Gate
+        && has_failed
+        && is_gated(node, settings)
+}
+
+async fn removal(
+    context: &Context,
+    settings: &GateSettings,
+    node: &NodeView,
+    record: &PendingNode,
+) -> Observed<shipshape_engine::verify::removal::RemovalView> {
+    if !is_removal_wanted(node, record, settings) {
+        return Observed::NotAsked;
+    }
+    let cause = told(record).and_then(|told| told.first_failing_check.as_deref());
+    let view = removal::look(context, settings, node, cause.unwrap_or_default()).await;
+    Observed::Present(view)
+}

@@ -1,0 +1,127 @@
+//! Verify: the next move of the gate at one node.
+//!
+//! Owns which nodes are verified, the course of attempts, the verdict and what follows from it. A verdict is
+//! about one boot of one Node object. The taint is what counts: a label or a condition that a kubelet may
+//! have set itself opens nothing. Must not open the gate, count a failure or remove a node on a guess: what
+//! could not be seen is waited for, and a failure that shows elsewhere too is inconclusive.
+
+mod attempt;
+pub mod control;
+mod draft;
+pub mod effect;
+pub mod outcome;
+pub mod passage;
+pub mod record;
+pub mod removal;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+mod verdict;
+pub mod worker;
+
+use jiff::Timestamp;
+use shipshape_api::{PendingNode, PendingNodeStatus, VerificationVerdict};
+
+use crate::decision::{Decision, Effect, PodTarget};
+use crate::view::{NodeView, Observed};
+use control::ControlView;
+use draft::Draft;
+use outcome::WorkerView;
+use removal::RemovalView;
+use settings::{GateSettings, Mode};
+
+/// What the gate sees of one node.
+#[derive(Clone, Debug)]
+pub struct GateSnapshot {
+    /// The node; read live when its label is missing though it was verified.
+    pub node: NodeView,
+    /// The object that remembers its verification.
+    pub record: Observed<PendingNode>,
+    /// The pod of the latest attempt.
+    pub worker: Observed<WorkerView>,
+    /// Pods of earlier attempts at the node.
+    pub leftovers: Vec<PodTarget>,
+    /// What the rest of the cluster says.
+    pub control: ControlView,
+    /// What must be known before the node is removed; asked for only when that is wanted.
+    pub removal: Observed<RemovalView>,
+}
+
+/// Decides what one look at a node leads to.
+pub fn decide(
+    snapshot: &GateSnapshot,
+    settings: &GateSettings,
+    now: Timestamp,
+) -> Decision<PendingNodeStatus> {
+    let node = &snapshot.node;
+    let record = match &snapshot.record {
+        Observed::Present(record) => record,
+        Observed::Absent if is_new_to_us(node, settings) => {
+            let mut decision = Decision::rest(PendingNodeStatus::default());
+            let record = record::of_node(node);
+            decision
+                .effects
+                .push(Effect::EnsurePending(Box::new(record)));
+            return decision;
+        }
+        Observed::Absent | Observed::Unknown(_) | Observed::NotAsked => {
+            return Decision::rest(PendingNodeStatus::default());
+        }
+    };
+    let mut draft = Draft::new(snapshot, record, settings, now);
+    if node.deleting || record.metadata.deletion_timestamp.is_some() {
+        return draft.unchanged();
+    }
+    draft.tidy_up();
+    match draft.verification.verdict {
+        Some(VerificationVerdict::Verified) => draft.verified(),
+        Some(VerificationVerdict::Failed) => draft.failed(),
+        Some(VerificationVerdict::Inconclusive) => draft.inconclusive(),
+        None if draft.verification.attempt_started_at.is_some() => draft.attempt(),
+        None => draft.begin_when_due(),
+    }
+    draft.finish()
+}
+
+/// Whether a node that nobody remembers must be verified. Its label says nothing while a taint of the gate
+/// is there: a kubelet may have set it.
+pub fn is_new_to_us(node: &NodeView, settings: &GateSettings) -> bool {
+    let is_open = settings.node_management.taints.is_empty();
+    !node.deleting && (is_gated(node, settings) || (is_open && !is_labelled(node, settings)))
+}
+
+/// Whether the node carries a taint of the gate.
+pub fn is_gated(node: &NodeView, settings: &GateSettings) -> bool {
+    let mut gates = settings.node_management.taints.iter();
+    gates.any(|gate| {
+        let mut taints = node.taints.iter();
+        taints.any(|taint| taint.key == gate.key && taint.effect == gate.effect)
+    })
+}
+
+/// Whether the node carries the label of a verified one.
+pub fn is_labelled(node: &NodeView, settings: &GateSettings) -> bool {
+    let label = &settings.node_management.verified_label;
+    node.labels.get(&label.key) == Some(&label.value)
+}
+
+/// Whether the node is in service, as far as the gate knows, so that checks on it can serve as comparison.
+pub fn is_in_service(node: &NodeView, settings: &GateSettings) -> bool {
+    let is_open = settings.node_management.taints.is_empty();
+    node.ready
+        && !node.deleting
+        && !is_gated(node, settings)
+        && (!is_open || is_labelled(node, settings))
+}
+
+/// Whether a verified node lacks its label, so that it must be verified again. Whoever finds this in a copy
+/// looks at the node live before anything follows.
+pub fn is_label_missing(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
+    let verification = record
+        .status
+        .as_ref()
+        .and_then(|it| it.verification.as_ref());
+    settings.verification.mode == Mode::Gate
+        && verification.and_then(|it| it.verdict) == Some(VerificationVerdict::Verified)
+        && !is_labelled(node, settings)
+}

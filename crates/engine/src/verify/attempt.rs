@@ -1,0 +1,254 @@
+//! One attempt at a node: when it begins, how long it may take, how it ends.
+//!
+//! Owns the course from an attempt's record to its end. The attempt is recorded before its pod is made, under
+//! a name that follows from it, so a crash in between leads to the same pod. Must not decide what a failure
+//! means for the node: `verdict` does.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::VerificationVerdict;
+
+use super::control::{Comparison, Course, compare, ending_of, overdue_at};
+use super::draft::Draft;
+use super::effect::GateEffect;
+use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerView};
+use super::settings::Mode;
+use super::{is_gated, worker};
+use crate::decision::Notice;
+use crate::view::Observed;
+use shipshape_api::reasons;
+
+/// Taints of a node that has no network yet by its own account: the checks would only prove that.
+const NOT_YET: [&str; 4] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/network-unavailable",
+    "node.cilium.io/agent-not-ready",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+];
+/// What Karpenter puts on a node that it has brought, and on one that it has taken in. Until then it may
+/// put the taint back.
+const KARPENTER_POOL: &str = "karpenter.sh/nodepool";
+const KARPENTER_REGISTERED: &str = "karpenter.sh/registered";
+
+impl Draft<'_> {
+    /// Begins the next attempt when its time has come and the node is far enough.
+    pub(super) fn begin_when_due(&mut self) {
+        if let Some(why) = self.not_yet() {
+            self.wait(why, None);
+            return self.keep_quiet();
+        }
+        let due = self
+            .verification
+            .next_attempt_at
+            .as_ref()
+            .map(|time| time.0);
+        match due {
+            Some(due) if self.now < due => {
+                let check = self.verification.first_failing_check.clone();
+                let check = check.unwrap_or_else(|| "the checks".to_owned());
+                self.wait(format!("the next attempt, after {check} failed"), Some(due));
+            }
+            _ => self.begin(),
+        }
+    }
+
+    /// What the node lacks before its network can be checked.
+    fn not_yet(&self) -> Option<String> {
+        let node = &self.snapshot.node;
+        if !node.ready || node.network.unavailable {
+            return Some("the node to be ready".to_owned());
+        }
+        if node.boot_id.is_empty() {
+            return Some("the kubelet to tell its boot id".to_owned());
+        }
+        let mut taints = node.taints.iter();
+        if let Some(taint) = taints.find(|taint| NOT_YET.contains(&taint.key.as_str())) {
+            return Some(format!("taint {} to go", taint.key));
+        }
+        let is_taken_in = node.labels.get(KARPENTER_REGISTERED).map(String::as_str) == Some("true");
+        (node.labels.contains_key(KARPENTER_POOL) && !is_taken_in)
+            .then(|| "Karpenter to register the node".to_owned())
+    }
+
+    fn begin(&mut self) {
+        let began = Some(Time(self.now));
+        let verification = &mut self.verification;
+        let attempt = verification.attempt.unwrap_or_default() + 1;
+        verification.attempt = Some(attempt);
+        verification.attempt_started_at.clone_from(&began);
+        verification.started_at = verification.started_at.take().or(began);
+        verification.next_attempt_at = None;
+        verification.verdict = None;
+        verification.verdict_at = None;
+        self.ensure_worker(attempt);
+    }
+
+    /// Begins another attempt after an inconclusive one: the deadline counts from now.
+    pub(super) fn begin_anew(&mut self) {
+        if let Some(why) = self.not_yet() {
+            return self.wait(why, None);
+        }
+        self.verification.started_at = None;
+        self.begin();
+    }
+
+    fn ensure_worker(&mut self, attempt: i32) {
+        let pod = worker::of_attempt(&self.snapshot.node, self.record, attempt, self.settings);
+        self.effect(GateEffect::EnsureWorker(Box::new(pod)));
+        let until = self.attempt_ends();
+        self.wait("the checks to end", Some(until));
+    }
+
+    /// When the attempt under way has had its time, or the whole verification has.
+    fn attempt_ends(&self) -> Timestamp {
+        let began = self.verification.attempt_started_at.as_ref();
+        let own = overdue_at(began.map_or(self.now, |time| time.0), self.settings);
+        let whole = self.deadline().unwrap_or(Timestamp::MAX);
+        own.min(whole)
+    }
+
+    /// Looks at the attempt under way.
+    pub(super) fn attempt(&mut self) {
+        let ends = self.attempt_ends();
+        let ending = match &self.snapshot.worker {
+            Observed::Unknown(why) => {
+                return self.wait(format!("a clear sight of the worker: {why}"), None);
+            }
+            Observed::NotAsked => return self.wait("a look at the worker", None),
+            Observed::Absent if self.now < ends => {
+                let attempt = self.verification.attempt.unwrap_or(1);
+                return self.ensure_worker(attempt);
+            }
+            Observed::Absent => self.lost("the worker is gone and its time is up"),
+            Observed::Present(worker) if self.is_ours(worker) => {
+                let Some(ending) = self.end_of(worker, ends) else {
+                    return self.wait("the checks to end", Some(ends));
+                };
+                ending
+            }
+            Observed::Present(_) if self.now < ends => {
+                return self.wait("another pod of the worker's name to go", Some(ends));
+            }
+            Observed::Present(_) => self.lost("another pod has the worker's name"),
+        };
+        if ending.passed {
+            return self.pass(&ending);
+        }
+        self.compare(&ending);
+    }
+
+    /// Whether it is the pod of this very record. One that is being deleted tells nothing more.
+    fn is_ours(&self, worker: &WorkerView) -> bool {
+        !worker.terminating && worker.owner_uid == self.record.metadata.uid
+    }
+
+    /// The end of the worker: its own, or because the time is up.
+    fn end_of(&self, worker: &WorkerView, ends: Timestamp) -> Option<Ending> {
+        let own = ending_of(worker, self.settings, self.now);
+        own.or_else(|| (ends <= self.now).then(|| self.lost("the verification has had its time")))
+    }
+
+    fn lost(&self, why: &str) -> Ending {
+        let trouble = Trouble {
+            check: LOST_TROUBLE,
+            message: why.to_owned(),
+        };
+        let image = &self.settings.worker.image;
+        let image = format!("{}:{}", image.repository, image.tag);
+        Ending::of_trouble(&trouble, &image, self.now)
+    }
+
+    /// Every check passed: the gate opens, and the verdict is stored once it is open.
+    fn pass(&mut self, ending: &Ending) {
+        self.close(ending);
+        self.settle(VerificationVerdict::Verified);
+        let attempt = self.verification.attempt.unwrap_or_default();
+        let message = format!("every check of the network passed, in attempt {attempt}");
+        self.notice(Notice::normal(reasons::VERIFIED, message));
+        self.open();
+        self.rest();
+    }
+
+    /// Takes off the gate's taints and sets the label and the condition, unless only told to look.
+    pub(super) fn open(&mut self) {
+        if self.mode() != Mode::Gate {
+            return;
+        }
+        let management = &self.settings.node_management;
+        let effect = GateEffect::ReleaseNode {
+            node: self.target(),
+            boot_id: self.snapshot.node.boot_id.clone(),
+            taints: management.taints.clone(),
+            label: (
+                management.verified_label.key.clone(),
+                management.verified_label.value.clone(),
+            ),
+            told: self.told(),
+        };
+        self.effect(effect);
+    }
+
+    /// The attempt is over, and this is what it saw. Its pod goes in the next look, which finds the result
+    /// stored.
+    fn close(&mut self, ending: &Ending) {
+        let verification = &mut self.verification;
+        verification.last_attempt_at = verification.attempt_started_at.take();
+        verification.findings.clone_from(&ending.findings);
+        verification.omitted = i32::try_from(ending.omitted)
+            .ok()
+            .filter(|count| *count > 0);
+        verification.evidence.clone_from(&ending.evidence);
+        let mut failures = ending.failures();
+        verification.first_failing_check = failures.next().map(|finding| finding.check.clone());
+    }
+
+    /// A failure counts only when it does not show on a node in service.
+    fn compare(&mut self, ending: &Ending) {
+        let began = self.verification.attempt_started_at.as_ref();
+        let course = Course {
+            began: began.map_or(ending.at, |time| time.0),
+            ended: ending.at,
+        };
+        let failures: Vec<_> = ending.failures().cloned().collect();
+        let control = &self.snapshot.control;
+        match compare(&failures, course, control, self.settings, self.now) {
+            Comparison::Made(fault) => {
+                self.close(ending);
+                self.blame(fault, ending.at);
+            }
+            other
+            @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
+                self.wait_for_comparison(other);
+            }
+        }
+    }
+
+    /// Waits until a run on a node in service tells more.
+    pub(super) fn wait_for_comparison(&mut self, comparison: Comparison) {
+        let words = "the same checks on a node in service";
+        match comparison {
+            Comparison::Needed { node, pulls } => {
+                let pod = worker::of_control(&node, pulls, self.settings, self.now);
+                self.effect(GateEffect::EnsureWorker(Box::new(pod)));
+                let again = self.now.checked_add(self.settings.interval()).ok();
+                self.wait_on(words, again);
+            }
+            Comparison::UnderWay(until) | Comparison::Later(until) => {
+                self.wait_on(words, Some(until));
+            }
+            Comparison::Made(_) => {}
+        }
+    }
+
+    /// Stores a verdict.
+    pub(super) fn settle(&mut self, verdict: VerificationVerdict) {
+        self.verification.verdict = Some(verdict);
+        self.verification.verdict_at = Some(Time(self.now));
+        self.verification.next_attempt_at = None;
+    }
+
+    /// Whether a taint of the gate still keeps pods off.
+    pub(super) fn is_shut(&self) -> bool {
+        is_gated(&self.snapshot.node, self.settings)
+    }
+}

@@ -1,0 +1,236 @@
+//! Whose fault a failure is: what a pod's end says, and what the rest of the cluster says to it.
+
+use super::*;
+
+#[test]
+fn a_failure_is_compared_before_it_counts() {
+    let node = node("n");
+    let failing = report(&[("dns-udp", false), ("network", true)]);
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &failing, 40));
+    let verdict = |control: ControlView, now: i64| {
+        let mut seen = seen.clone();
+        seen.control = control;
+        let decision = decide(&seen, &settings(), at(now));
+        let told = verification(&decision).clone();
+        (told.verdict, told.failed_attempts, effects(&decision))
+    };
+    let nothing_yet = ControlView {
+        runs: Vec::new(),
+        ..control(&[], 0, 0)
+    };
+    assert_eq!(verdict(nothing_yet, 41), (None, None, vec!["EnsureWorker"]));
+    let too_old = control(&[], -30, 10);
+    assert_eq!(verdict(too_old, 41), (None, None, vec!["EnsureWorker"]));
+    let mut running = control(&[], 41, 0);
+    running.runs.first_mut().unwrap().state = WorkerState::Running;
+    assert_eq!(verdict(running, 45), (None, None, vec![]));
+    let (shared, counted, _) = verdict(control(&["dns-udp"], 41, 70), 71);
+    assert_eq!(
+        (shared, counted),
+        (Some(VerificationVerdict::Inconclusive), None)
+    );
+    let (other, counted, _) = verdict(control(&["egress"], 41, 70), 71);
+    assert_eq!(
+        (other, counted),
+        (None, Some(1)),
+        "another check fails there"
+    );
+    let alone = |has_dns| ControlView {
+        has_dns,
+        ..ControlView::default()
+    };
+    assert_eq!(
+        verdict(alone(false), 41).0,
+        Some(VerificationVerdict::Inconclusive)
+    );
+    assert_eq!(verdict(alone(true), 41).1, Some(1));
+}
+
+#[test]
+fn a_comparison_that_could_not_be_made_blames_nobody() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
+    seen.control = control(&[], 41, 70);
+    let run = seen.control.runs.first_mut().unwrap();
+    let trouble = Trouble {
+        check: "worker-schedule",
+        message: "Insufficient memory".to_owned(),
+    };
+    run.state = WorkerState::Ended(Box::new(Ending::of_trouble(
+        &trouble,
+        "shipshape:1",
+        at(70),
+    )));
+    let decision = decide(&seen, &settings(), at(71));
+    assert_eq!(
+        verification(&decision).verdict,
+        Some(VerificationVerdict::Inconclusive)
+    );
+    let waits = decision.status.waiting_for.unwrap();
+    assert!(waits.contains("Insufficient memory"), "{waits}");
+}
+
+#[test]
+fn an_outage_that_ends_between_the_attempt_and_its_comparison_blames_nobody() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    let verdict = |earlier: ControlView| {
+        let mut seen = seen.clone();
+        seen.control = control(&[], 41, 50);
+        seen.control.runs.extend(earlier.runs);
+        let told = verification(&decide(&seen, &settings(), at(51))).clone();
+        (told.verdict, told.failed_attempts)
+    };
+    let inconclusive = (Some(VerificationVerdict::Inconclusive), None);
+    assert_eq!(verdict(control(&["dns-udp"], 25, 35)), inconclusive);
+    let of_node = (None, Some(1));
+    assert_eq!(verdict(control(&["egress"], 25, 35)), of_node, "another");
+    assert_eq!(verdict(control(&["dns-udp"], -20, -9)), of_node, "before");
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_compared_with_a_run_that_pulls_it_too() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(stuck(&node, "worker-image"));
+    seen.control = control(&[], 312, 330);
+    let decision = decide(&seen, &settings(), at(331));
+    assert_eq!(verification(&decision).failed_attempts, None);
+    let [Effect::Gate(GateEffect::EnsureWorker(pod))] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let policy = container.image_pull_policy.as_deref();
+    assert_eq!(policy, Some("Always"), "the node has the image already");
+    seen.control.runs[0].pulls = true;
+    let decision = decide(&seen, &settings(), at(331));
+    assert_eq!(verification(&decision).failed_attempts, Some(1));
+}
+
+#[test]
+fn trouble_with_the_pod_is_told_apart_and_compared_like_a_check() {
+    let node = node("n");
+    for check in ["worker-image", "worker-sandbox", "worker-schedule"] {
+        let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+        seen.worker = Observed::Present(stuck(&node, check));
+        seen.control = control(&[], 312, 330);
+        seen.control.runs[0].pulls = true;
+        let early = decide(&seen, &settings(), at(100));
+        assert_eq!(
+            verification(&early).attempt_started_at,
+            Some(Time(at(0))),
+            "{check}"
+        );
+        let late = decide(&seen, &settings(), at(331));
+        let told = verification(&late);
+        assert_eq!(told.first_failing_check.as_deref(), Some(check));
+        assert_eq!(
+            told.failed_attempts,
+            Some(1),
+            "{check} shows on this node alone"
+        );
+        // The same trouble elsewhere: nobody is at fault.
+        let trouble = Trouble {
+            check,
+            message: "words".to_owned(),
+        };
+        let run = seen.control.runs.first_mut().unwrap();
+        run.state = WorkerState::Ended(Box::new(Ending::of_trouble(
+            &trouble,
+            "shipshape:1",
+            at(330),
+        )));
+        let shared = decide(&seen, &settings(), at(331));
+        let verdict = verification(&shared).verdict;
+        assert_eq!(verdict, Some(VerificationVerdict::Inconclusive), "{check}");
+    }
+}
+
+#[test]
+fn only_code_zero_without_a_failure_is_a_pass() {
+    let node = node("n");
+    let table = [
+        (0, report(&[("network", true)]), true, ""),
+        (0, String::new(), false, "worker-exit"),
+        (0, "done".to_owned(), false, "worker-exit"),
+        (0, report(&[]), false, "worker-exit"),
+        (0, report(&[("network", false)]), false, "network"),
+        (1, report(&[("network", false)]), false, "network"),
+        (1, "not json".to_owned(), false, "worker-exit"),
+        (2, report(&[]), false, "worker-exit"),
+        (3, "no authority".to_owned(), false, "worker-exit"),
+        (137, "OOMKilled".to_owned(), false, "worker-exit"),
+    ];
+    for (code, message, passes, check) in table {
+        let view = ended(&node, code, &message, 5);
+        let WorkerState::Ended(ending) = view.state else {
+            panic!("{code}");
+        };
+        assert_eq!(ending.passed, passes, "{code} {message}");
+        let first = ending.failures().next().map(|one| one.check.clone());
+        assert_eq!(first.unwrap_or_default(), check, "{code} {message}");
+    }
+}
+
+#[test]
+fn an_inconclusive_node_waits_for_the_cause_and_costs_one_run_elsewhere_at_a_time() {
+    let node = node("n");
+    let mut told = with_verdict(&node, VerificationVerdict::Inconclusive);
+    let failing = ended(&node, 1, &report(&[("dns-udp", false)]), 5);
+    let WorkerState::Ended(ending) = failing.state else {
+        panic!("it has ended");
+    };
+    told.findings = ending.findings;
+    let mut seen = snapshot(node, Some(told));
+    seen.node.network.verified = Some("Unknown".to_owned());
+    let next = |control: ControlView, now: i64| {
+        let mut seen = seen.clone();
+        seen.control = control;
+        let decision = decide(&seen, &settings(), at(now));
+        let attempt = verification(&decision).attempt;
+        (attempt, effects(&decision), decision.wake)
+    };
+    let still = control(&["dns-udp"], 11, 20);
+    assert_eq!(next(still.clone(), 25), (Some(1), vec![], Some(at(30))));
+    assert_eq!(next(still, 31).1, ["EnsureWorker"]);
+    let (attempt, made, _) = next(control(&[], 11, 20), 21);
+    assert_eq!(
+        (attempt, made),
+        (Some(2), vec!["EnsureWorker"]),
+        "the cause is gone"
+    );
+    let alone = ControlView::default();
+    assert_eq!(next(alone.clone(), 30).0, Some(1));
+    let with_dns = ControlView {
+        has_dns: true,
+        ..alone
+    };
+    assert_eq!(next(with_dns, 30).0, Some(2));
+}
+
+#[test]
+fn the_time_of_an_outage_does_not_count_against_the_deadline() {
+    let node = node("n");
+    let told = with_verdict(&node, VerificationVerdict::Inconclusive);
+    let mut seen = snapshot(node, Some(told));
+    seen.control = control(&[], 90_000, 90_001);
+    let decision = decide(&seen, &settings(), at(90_002));
+    assert_eq!(verification(&decision).started_at, Some(Time(at(90_002))));
+    assert_eq!(verification(&decision).failed_attempts, None);
+}
+
+#[test]
+fn a_status_stays_small_whatever_a_pod_says() {
+    let node = node("n");
+    let many: Vec<_> = (0..200).map(|_| ("dns-endpoint", false)).collect();
+    let long = report(&many).replace("words", &"w".repeat(9000));
+    let WorkerState::Ended(ending) = ended(&node, 1, &long, 5).state else {
+        panic!("it has ended");
+    };
+    assert_eq!(ending.findings.len(), 16);
+    assert_eq!(ending.omitted, 184);
+    assert!(ending.findings.iter().all(|one| one.message.len() <= 512));
+}
