@@ -154,7 +154,7 @@ async fn settings_that_make_no_sense_end_it_before_it_begins() {
         (
             &level,
             "default",
-            "--log-level (or SHIPSHAPE_LOG) is \"bogus\"",
+            "logging.level) is \"bogus\"",
         ),
         (
             &["controller"],
