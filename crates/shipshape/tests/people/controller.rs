@@ -151,11 +151,7 @@ async fn settings_that_make_no_sense_end_it_before_it_begins() {
     let level = ["controller", "--log-level", "bogus"];
     let table = [
         (&config[..], "default", "settings.deadlines.drain is -1m"),
-        (
-            &level,
-            "default",
-            "logging.level) is \"bogus\"",
-        ),
+        (&level, "default", "logging.level) is \"bogus\""),
         (
             &["controller"],
             "Not_One",
