@@ -44,6 +44,8 @@ pub(crate) const NODES_BY_MARK: &str = "mark";
 pub(crate) const NODES_DOWN: &str = "down";
 /// Pods that should be ready and are not, all under the empty term.
 pub(crate) const PODS_UNREADY: &str = "unready";
+/// Pods that the scheduler has no place for, under the empty string.
+pub(crate) const PODS_HOMELESS: &str = "homeless";
 /// Budgets by namespace.
 pub(crate) const BUDGETS_BY_NAMESPACE: &str = "namespace";
 /// Claims by the volume that they are bound to.
@@ -133,6 +135,10 @@ impl Stores {
                 }),
             pods: Store::keeping(|pod: Pod| PodView::of(&pod))
                 .with_index(PODS_BY_NODE, |pod: &PodView| some(&pod.node))
+                .with_index(PODS_HOMELESS, |pod: &PodView| {
+                    let counts = pod.homeless_since.is_some() && !pod.terminating;
+                    counts.then(String::new).into_iter().collect()
+                })
                 .with_index(PODS_UNREADY, |pod: &PodView| {
                     let counts = !pod.ready && !pod.finished && !pod.terminating;
                     counts.then(String::new).into_iter().collect()

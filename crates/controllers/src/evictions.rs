@@ -2,9 +2,12 @@
 //!
 //! Owns three small memories of this process: which pods were asked to leave and what that costs
 //! their budgets, which evictions the server refused a moment ago, and which task waits for which
-//! budget. None is needed after a restart: the server guards every budget itself, so a lost memory
+//! budget and is called when that has room. None is needed after a restart: the server guards every budget itself, so a lost memory
 //! costs a refused call and nothing else. Must not decide who leaves. Read by `observe`, written by
 //! `perform` and by the watches.
+
+mod asked;
+mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +20,11 @@ use shipshape_engine::decision::PodTarget;
 use shipshape_engine::drain::Refusal;
 use shipshape_engine::view::BudgetView;
 
+use asked::AskedPods;
+use waiters::Waiters;
+
 /// How long something is remembered that no event has settled.
 const MEMORY: SignedDuration = SignedDuration::from_secs(30);
-
-/// A pod that was asked to leave.
-#[derive(Debug)]
-struct Asked {
-    pod: Key,
-    /// The budget that pays, until it shows that it has.
-    budget: Option<Key>,
-    /// Whether the pod has been seen on its way out.
-    seen: bool,
-    /// How often budgets of its namespace had changed by then.
-    changes: u64,
-    at: Timestamp,
-}
 
 /// An eviction that the server refused.
 #[derive(Debug)]
@@ -45,15 +38,14 @@ struct Refused {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// By the pod's UID.
-    asked: BTreeMap<String, Asked>,
+    asked: AskedPods,
     /// By the pod's UID.
     refused: BTreeMap<String, Refused>,
     /// How often budgets have been seen to change, by namespace.
     changes: BTreeMap<String, u64>,
-    /// Tasks by the budget they wait for, and the other way round.
-    waiting: BTreeMap<Key, BTreeSet<Key>>,
-    budgets: BTreeMap<Key, BTreeSet<Key>>,
+    /// What each budget allowed when it was last seen.
+    allowed: BTreeMap<Key, i32>,
+    waiters: Waiters,
     queue: Option<Queue<Key>>,
 }
 
@@ -99,18 +91,12 @@ impl Evictions {
         memory.forget_before(now);
         let budget = payer.map(|budget| Key::new(&budget.namespace, &budget.name));
         if let (Some(key), Some(payer)) = (&budget, payer)
-            && memory.taken(key) >= payer.allowed
+            && memory.asked.taken(key) >= payer.allowed
         {
             return Grant::NoRoom;
         }
-        let asked = Asked {
-            pod: Key::new(&pod.namespace, &pod.name),
-            budget,
-            seen: false,
-            changes: memory.changes_of(&pod.namespace),
-            at: now,
-        };
-        memory.asked.insert(pod.uid.clone(), asked);
+        let changes = memory.changes_of(&pod.namespace);
+        memory.asked.ask(pod, budget, changes, now);
         Grant::Granted
     }
 
@@ -118,9 +104,8 @@ impl Evictions {
     /// counts as asked until the store has caught up: else every look would ask again, at once.
     pub(crate) fn give_back(&self, uid: &str) {
         let mut memory = self.memory();
-        let asked = memory.asked.get_mut(uid);
-        if let Some(budget) = asked.and_then(|asked| asked.budget.take()) {
-            memory.wake(&budget);
+        if let Some(budget) = memory.asked.give_back(uid) {
+            memory.offer_anew(&budget);
         }
     }
 
@@ -134,7 +119,7 @@ impl Evictions {
             Refusing::Other(refusal) => (refusal, false),
         };
         let changes = memory.changes_of(&pod.namespace);
-        if by_budget && asked.is_some_and(|asked| asked.changes != changes) {
+        if by_budget && asked.is_some_and(|before| before != changes) {
             return;
         }
         let refused = Refused {
@@ -148,11 +133,7 @@ impl Evictions {
 
     /// Whether the pod was asked to leave and the answer is still to be seen.
     pub(crate) fn is_asked(&self, uid: &str, now: Timestamp) -> bool {
-        let memory = self.memory();
-        memory
-            .asked
-            .get(uid)
-            .is_some_and(|one| is_fresh(one.at, now))
+        self.memory().asked.is_asked(uid, now)
     }
 
     /// What the server refused a moment ago.
@@ -169,7 +150,7 @@ impl Evictions {
         let mut memory = self.memory();
         memory.forget_before(now);
         let key = Key::new(&budget.namespace, &budget.name);
-        budget.allowed = (budget.allowed - memory.taken(&key)).max(0);
+        budget.allowed = (budget.allowed - memory.asked.taken(&key)).max(0);
         budget
     }
 
@@ -177,67 +158,52 @@ impl Evictions {
     pub(crate) fn saw_leaving(&self, uid: &str) {
         let mut memory = self.memory();
         memory.refused.remove(uid);
-        if let Some(asked) = memory.asked.get_mut(uid) {
-            asked.seen = true;
-            if asked.budget.is_none() {
-                memory.asked.remove(uid);
-            }
-        }
+        memory.asked.saw_leaving(uid);
     }
 
-    /// A budget has changed. It has paid for the pods that it names, and for those that had been seen
-    /// on their way out before: the server charges a budget first and then deletes the pod.
+    /// A budget has changed: what it has paid for is settled, and as many of those who wait for it are
+    /// called as it has room for.
     pub(crate) fn saw_budget(&self, budget: &PodDisruptionBudget) {
         let key = Key::of(budget);
         let status = budget.status.as_ref();
         let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
         let names = |pod: &str| disrupted.is_some_and(|pods| pods.contains_key(pod));
+        let allowed = status.map_or(0, |status| status.disruptions_allowed);
         let mut memory = self.memory();
-        for asked in memory.asked.values_mut() {
-            let is_ours = asked.budget.as_ref() == Some(&key);
-            if is_ours && (asked.seen || names(&asked.pod.name)) {
-                asked.budget = None;
-            }
-        }
-        memory
-            .asked
-            .retain(|_, asked| asked.budget.is_some() || !asked.seen);
+        memory.asked.saw_budget(&key, names);
         memory.note_change(&key.namespace);
+        memory.allowed.insert(key.clone(), allowed);
+        memory.offer_anew(&key);
     }
 
-    /// A budget is gone and charges nobody.
+    /// A budget is gone and charges nobody: everyone who waits for it is called.
     pub(crate) fn lost_budget(&self, budget: &Key) {
         let mut memory = self.memory();
-        for asked in memory.asked.values_mut() {
-            asked.budget.take_if(|payer| payer == budget);
-        }
+        memory.asked.lost_budget(budget);
         memory.note_change(&budget.namespace);
+        memory.allowed.remove(budget);
+        memory.waiters.forget(budget);
+        memory.call_all(budget);
     }
 
     /// Notes for which budgets a task waits, and for no others any more.
     pub(crate) fn wait(&self, task: &Key, budgets: BTreeSet<Key>) {
+        self.memory().waiters.wait(task, budgets);
+    }
+
+    /// A task has had its pass. The room for which it was called and that it has not used is passed on.
+    pub(crate) fn passed(&self, task: &Key) {
         let mut memory = self.memory();
-        let before = memory.budgets.remove(task).unwrap_or_default();
-        for budget in before.difference(&budgets) {
-            if let Some(tasks) = memory.waiting.get_mut(budget) {
-                tasks.remove(task);
-                if tasks.is_empty() {
-                    memory.waiting.remove(budget);
-                }
-            }
-        }
-        for budget in &budgets {
-            let tasks = memory.waiting.entry(budget.clone()).or_default();
-            tasks.insert(task.clone());
-        }
-        if !budgets.is_empty() {
-            memory.budgets.insert(task.clone(), budgets);
+        for budget in memory.waiters.passed(task) {
+            let room = memory.room(&budget);
+            let next = memory.waiters.call(&budget, room);
+            memory.wake(next);
         }
     }
 
-    /// Wakes the tasks that wait for a budget.
-    pub(crate) fn wake(&self, budget: &Key) {
-        self.memory().wake(budget);
+    /// Calls everyone who waits for a budget: its rules have changed, or whom it lets go.
+    pub(crate) fn call_all(&self, budget: &Key) {
+        self.memory().call_all(budget);
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -246,11 +212,21 @@ impl Evictions {
 }
 
 impl Memory {
-    /// How much of a budget has been taken since it was last seen.
-    fn taken(&self, budget: &Key) -> i32 {
-        let paid_by = self.asked.values().filter_map(|one| one.budget.as_ref());
-        let count = paid_by.filter(|payer| *payer == budget).count();
-        i32::try_from(count).unwrap_or(i32::MAX)
+    /// What a budget allows beyond what has been taken since it was last seen.
+    fn room(&self, budget: &Key) -> usize {
+        let allowed = self.allowed.get(budget).copied().unwrap_or_default();
+        usize::try_from(allowed - self.asked.taken(budget)).unwrap_or_default()
+    }
+
+    /// The room of a budget is another than before.
+    fn offer_anew(&mut self, budget: &Key) {
+        let room = self.room(budget);
+        let called = self.waiters.changed(budget, room);
+        self.wake(called);
+    }
+
+    fn call_all(&self, budget: &Key) {
+        self.wake(self.waiters.all(budget));
     }
 
     fn changes_of(&self, namespace: &str) -> u64 {
@@ -265,15 +241,14 @@ impl Memory {
     }
 
     fn forget_before(&mut self, now: Timestamp) {
-        self.asked.retain(|_, one| is_fresh(one.at, now));
+        self.asked.forget_before(now);
         self.refused.retain(|_, one| is_fresh(one.at, now));
     }
 
-    fn wake(&self, budget: &Key) {
-        let tasks = self.waiting.get(budget).into_iter().flatten();
-        for task in tasks {
-            if let Some(queue) = &self.queue {
-                queue.add(task.clone());
+    fn wake(&self, tasks: Vec<Key>) {
+        if let Some(queue) = &self.queue {
+            for task in tasks {
+                queue.add(task);
             }
         }
     }

@@ -26,6 +26,7 @@ const LOOKS_PER_PASS: usize = 16;
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
     let span = span(context, &key);
     let passed = Box::pin(pass(context, &key).instrument(span.clone())).await;
+    context.evictions.passed(&key);
     let outcome = match passed {
         Ok(wake) => Outcome::Done { wake },
         Err(error) => {

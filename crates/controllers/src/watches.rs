@@ -13,6 +13,7 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNod
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
+use shipshape_engine::closing::may_reopen;
 use shipshape_engine::drain::is_guarded;
 use shipshape_engine::run::is_over;
 use shipshape_engine::view::{BudgetView, NodeView, PodView};
@@ -106,11 +107,12 @@ fn start_around(context: &Context, queues: &Queues) -> Vec<Following> {
     let client = || context.client.clone();
     vec![
         stores.pods.start(Api::all(client()), Settings::default(), {
-            let (stores, queue) = (stores.clone(), queues.tasks.clone());
+            let (stores, queues) = (stores.clone(), queues.clone());
             let evictions = context.evictions.clone();
             move |change| {
                 note_leaving(&evictions, &change);
-                wake_for_pod(&stores, &queue, &change);
+                wake_for_pod(&stores, &queues.tasks, &change);
+                wake_for_homeless(&stores.runs, &queues.runs, &change);
             }
         }),
         stores
@@ -330,6 +332,19 @@ fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>) {
     }
 }
 
+/// A pod that finds no place may open nodes that a run has closed.
+fn wake_for_homeless(runs: &Store<NodePatchRun>, queue: &Queue<Key>, change: &Change<PodView>) {
+    let Change::Applied { old, new } = change else {
+        return;
+    };
+    let was_homeless = old.as_ref().is_some_and(|old| old.homeless_since.is_some());
+    if new.homeless_since.is_some() && !was_homeless {
+        for run in runs.list().iter().filter(|run| may_reopen(run)) {
+            queue.add(Key::of(run.as_ref()));
+        }
+    }
+}
+
 fn waits_for_pods(task: &NodePatchTask) -> bool {
     let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
     let has_daemons = !task.spec.required_node_daemon_pod_selectors.is_empty();
@@ -356,30 +371,26 @@ fn is_readiness_news(change: &Change<PodView>) -> bool {
     }
 }
 
-/// Whether pods that wait for a budget may go now. That it is satisfied is of use to those that are not
-/// healthy, and a pod that ceases to be so wakes its own task.
-fn may_let_go(before: Option<&BudgetView>, now: &BudgetView) -> bool {
-    let is_newly_satisfied = now.is_satisfied() && !before.is_some_and(BudgetView::is_satisfied);
-    now.allowed > 0 || is_newly_satisfied
+/// Whether pods may go that a budget's room says nothing about: those that are not healthy may once it
+/// is satisfied. A pod that ceases to be healthy wakes its own task.
+fn is_newly_satisfied(before: Option<&BudgetView>, now: &BudgetView) -> bool {
+    now.is_satisfied() && !before.is_some_and(BudgetView::is_satisfied)
 }
 
-/// A budget that may let more pods go wakes the tasks that wait for it; one that guards other pods
-/// than before wakes those whose pods it guards now. A budget that only lost room wakes nobody: each
-/// eviction has its budget written several times, and many tasks may wait for it.
+/// A budget with room wakes as many of the tasks that wait for it as can use it; one that guards other
+/// pods than before wakes those whose pods it guards now. A budget that only lost room wakes nobody:
+/// each eviction has its budget written several times, and many tasks may wait for it.
 fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDisruptionBudget>) {
     let key = Key::of(change.object().as_ref());
     let (old, new) = match change {
-        Change::Deleted { .. } => {
-            context.evictions.lost_budget(&key);
-            return context.evictions.wake(&key);
-        }
+        Change::Deleted { .. } => return context.evictions.lost_budget(&key),
         Change::Applied { old, new } => (old.as_deref(), new.as_ref()),
     };
     context.evictions.saw_budget(new);
     let has_new_rules = old.is_none_or(|old| old.spec != new.spec);
     let (before, view) = (old.map(BudgetView::of), BudgetView::of(new));
-    if has_new_rules || may_let_go(before.as_ref(), &view) {
-        context.evictions.wake(&key);
+    if has_new_rules || is_newly_satisfied(before.as_ref(), &view) {
+        context.evictions.call_all(&key);
     }
     if has_new_rules {
         let steps = ["Drain", "Undo", "Parked"].into_iter();
@@ -404,28 +415,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_that_is_charged_wakes_nobody_and_one_that_gains_room_does() {
-        let budget = |allowed, healthy| BudgetView {
-            allowed,
+    fn a_budget_calls_everyone_when_it_comes_to_be_satisfied_and_not_while_it_stays_so() {
+        let budget = |healthy| BudgetView {
             healthy,
             desired: 48,
             ..BudgetView::default()
         };
         let table = [
-            (Some(budget(0, 48)), budget(1, 49), true),
-            (Some(budget(1, 49)), budget(0, 49), false),
-            (Some(budget(0, 49)), budget(0, 48), false),
-            (Some(budget(0, 47)), budget(0, 48), true),
-            (Some(budget(2, 50)), budget(1, 50), true),
-            (None, budget(0, 48), true),
-            (None, budget(0, 47), false),
+            (Some(budget(47)), budget(48), true),
+            (Some(budget(48)), budget(49), false),
+            (Some(budget(49)), budget(47), false),
+            (None, budget(48), true),
+            (None, budget(47), false),
         ];
-        for (before, now, wakes) in table {
-            assert_eq!(
-                may_let_go(before.as_ref(), &now),
-                wakes,
-                "{before:?} {now:?}"
-            );
+        for (before, now, calls) in table {
+            let says = is_newly_satisfied(before.as_ref(), &now);
+            assert_eq!(says, calls, "{before:?} {now:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod admit;
 pub mod autoscaler;
+pub mod closing;
 pub mod condition;
 pub mod decision;
 pub mod drain;

@@ -10,6 +10,7 @@ use shipshape_api::node_patch_run::{
     CANDIDATES_MAX, Candidate, NodePatchRunSpec, Partition, RunPlan, UID_DIGITS, Wave,
 };
 
+use crate::closing;
 use crate::ledger::Role;
 use crate::machine::ImageId;
 use crate::naming::hex;
@@ -70,6 +71,7 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Plan
     };
     let plan = RunPlan {
         plan_version: version(all()),
+        closed: closing::closed(all().count(), nodes.len()),
         partitions: (0i32..)
             .zip(waves)
             .map(|(index, (wave, nodes))| partition(index, wave, &nodes))

@@ -1,8 +1,8 @@
 //! Run: the next move of a NodePatchRun.
 //!
 //! Owns the way from a spec to a plan, from the plan to tasks, and the run's own status. Must not
-//! disrupt a node: every disruption is a task's, and the mark on outdated nodes only asks the
-//! scheduler to prefer others. Called on every change of the run, of one of its tasks or of the
+//! disrupt a node: every disruption is a task's, and the mark on outdated nodes only keeps new pods
+//! away from them. Called on every change of the run, of one of its tasks or of the
 //! ledger.
 
 mod autoscaler;
@@ -22,8 +22,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_api::{NodePatchRunSpec, NodePatchTask, RunState, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
+use crate::closing::{self, Homeless};
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Kept, KeptKind, Marks, NodeTarget, Notice};
 use crate::plan::{self, PlanError};
@@ -51,15 +52,16 @@ pub fn decide(
         decision: Decision::rest(status),
     };
     draft.decide();
+    draft.wake_for_homeless();
     draft.note_state();
     draft.decision
 }
 
-/// What every node of the plan of such a run carries.
-pub fn marks_wanted(spec: &NodePatchRunSpec) -> Marks {
+/// What the node with this number in the run's plan carries.
+pub fn marks_wanted(run: &NodePatchRun, number: usize) -> Marks {
     Marks {
-        outdated: Some(spec.outdated_taint_effect.unwrap_or_default()),
-        held: spec.forbids_scale_down(),
+        outdated: Some(closing::effect(run, number)),
+        held: run.spec.forbids_scale_down(),
     }
 }
 
@@ -98,6 +100,8 @@ impl Draft<'_> {
         self.count();
         if self.decision.status.plan.is_none() {
             self.make_plan();
+        } else if self.is_reopening() {
+            self.decision.wake = Some(self.now);
         } else if self.decision.status.marked != Some(true) {
             self.mark();
         } else if self.is_autoscaler_held() {
@@ -158,12 +162,46 @@ impl Draft<'_> {
             self.decision.wake = Some(self.now);
             return;
         }
-        let marks = marks_wanted(&self.snapshot.run.spec);
-        for node in self.snapshot.unmarked.clone() {
-            self.put_marks(node, marks);
+        for (node, number) in &self.snapshot.unmarked {
+            let marks = marks_wanted(&self.snapshot.run, *number);
+            self.put_marks(node.clone(), marks);
         }
         self.wait("all nodes of the plan to be marked as outdated".to_owned());
         self.decision.wake = Some(self.now);
+    }
+
+    /// Whether nodes that are closed to new pods must take them again, for a pod that has had no place for
+    /// too long. Their marks are put on anew then.
+    fn is_reopening(&mut self) -> bool {
+        let Some(homeless) = &self.snapshot.homeless else {
+            return false;
+        };
+        if self.now < self.reopens_at(homeless) {
+            return false;
+        }
+        let message = format!(
+            "no node had room for pod {} since {:.0}: outdated nodes take new pods again",
+            homeless.pod, homeless.since
+        );
+        let notice = Notice::warning("Reopened", message.clone());
+        self.decision.notices.push(notice);
+        self.decision.status.reopened = Some(message);
+        self.decision.status.marked = None;
+        true
+    }
+
+    fn reopens_at(&self, homeless: &Homeless) -> Timestamp {
+        let at = homeless.since.checked_add(self.settings.reopen_after);
+        at.unwrap_or(homeless.since)
+    }
+
+    /// A pod without a place is looked at again when its time is over.
+    fn wake_for_homeless(&mut self) {
+        if let Some(homeless) = &self.snapshot.homeless {
+            let at = self.reopens_at(homeless).max(self.now);
+            let wake = self.decision.wake.map_or(at, |wake| wake.min(at));
+            self.decision.wake = Some(wake);
+        }
     }
 
     fn put_marks(&mut self, node: NodeTarget, marks: Marks) {

@@ -130,6 +130,8 @@ pub struct Settings {
     pub retry_backoff_max: SignedDuration,
     /// How long a parked node rests at least before it is tried again in the last round.
     pub park_rest: SignedDuration,
+    /// How long a pod may be without a place before nodes that a run has closed take new pods again.
+    pub reopen_after: SignedDuration,
     /// How long a wait that a watch should end may go without a second look.
     pub resync: SignedDuration,
     /// Lease duration that a node's lock shows. It is renewed after a third of it; it frees nothing.
@@ -155,6 +157,7 @@ impl Default for Settings {
             retry_backoff: SignedDuration::from_mins(1),
             retry_backoff_max: SignedDuration::from_mins(10),
             park_rest: SignedDuration::from_mins(1),
+            reopen_after: SignedDuration::from_secs(30),
             resync: SignedDuration::from_mins(1),
             lock_lease: SignedDuration::from_mins(15),
         }

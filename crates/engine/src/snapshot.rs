@@ -13,6 +13,7 @@ use shipshape_api::{
 
 use crate::admit::{Down, Waiting};
 use crate::autoscaler::DeploymentView;
+use crate::closing::Homeless;
 use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::etcd::EtcdView;
@@ -59,8 +60,12 @@ pub struct RunSnapshot {
     /// Nodes that the run would take and that joined after its plan was made; asked for once every node
     /// of the plan has had its turn.
     pub newcomers: Observed<Vec<Newcomer>>,
-    /// Nodes of the plan that lack the mark of this run, a handful; asked for until all have it.
-    pub unmarked: Vec<NodeTarget>,
+    /// Nodes of the plan that lack the mark of this run or carry another than they should, a handful, each
+    /// with its number in the plan; asked for until all have it.
+    pub unmarked: Vec<(NodeTarget, usize)>,
+    /// The pod that the scheduler has had no place for the longest, of those that came to want one during
+    /// the run; asked for only while its nodes are closed to new pods.
+    pub homeless: Option<Homeless>,
     /// Nodes that carry the mark of this run, a handful; asked for once it is ending.
     pub marked: Vec<NodeTarget>,
     /// The ledger, read live.

@@ -10,9 +10,10 @@ mod volume;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, Volume};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodCondition, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use shipshape_api::conditions::NETWORK_VERIFIED;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::names;
 
 pub use budget::{BudgetLimit, BudgetView};
@@ -186,6 +187,14 @@ impl NodeView {
             || (wanted.held && self.scale_down == ScaleDown::Unsaid)
     }
 
+    /// Whether the mark of a run closes the node to new pods.
+    pub fn is_closed_by(&self, run: &str) -> bool {
+        let hard = OutdatedTaintEffect::NoSchedule.as_str();
+        let mut taints = self.taints.iter();
+        self.marks.iter().any(|mark| mark == run)
+            && taints.any(|taint| taint.key == names::TAINT_OUTDATED && taint.effect == hard)
+    }
+
     /// The role that budgets tell apart.
     pub fn role(&self) -> Role {
         if names::CONTROL_PLANE_LABELS
@@ -277,6 +286,8 @@ pub struct PodView {
     pub pending: bool,
     /// Whether it keeps data in an emptyDir volume, lost with the pod.
     pub local_data: bool,
+    /// Since when the scheduler has had no place for it.
+    pub homeless_since: Option<Timestamp>,
 }
 
 impl PodView {
@@ -313,6 +324,7 @@ impl PodView {
             pending: phase == Some("Pending"),
             claims: claims_of(pod),
             local_data: volumes_of(pod).any(|volume| volume.empty_dir.is_some()),
+            homeless_since: homeless_since(pod),
         }
     }
 }
@@ -342,6 +354,17 @@ fn is_pod_ready(pod: &Pod) -> bool {
             all.iter()
                 .any(|one| one.type_ == "Ready" && one.status == "True")
         })
+}
+
+fn homeless_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let is_it = |one: &&PodCondition| {
+        one.type_ == "PodScheduled"
+            && one.status == "False"
+            && one.reason.as_deref() == Some("Unschedulable")
+    };
+    let condition = conditions.iter().find(is_it)?;
+    condition.last_transition_time.as_ref().map(|time| time.0)
 }
 
 fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {

@@ -65,6 +65,10 @@ pub struct NodePatchRunStatus {
     /// Whether all outdated nodes carry the mark that keeps moved pods away from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<bool>,
+    /// Why nodes that were closed to new pods take them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::text(schema::SENTENCE))]
+    pub reopened: Option<String>,
     /// Whether what was changed about the cloud's groups is put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_restored: Option<bool>,
@@ -152,6 +156,11 @@ pub struct RunPlan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic(100))]
     pub partitions: Vec<Partition>,
+    /// How many nodes from the beginning take no new pods until they are replaced, where
+    /// `spec.outdatedTaintEffect` is absent: in a cluster of more than a hundred nodes, half of them at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::at_least(0))]
+    pub closed: Option<i32>,
 }
 
 /// One node of a plan.

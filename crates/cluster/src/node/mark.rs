@@ -40,13 +40,18 @@ fn taint(node: &mut Node, run_uid: &str, wanted: Option<OutdatedTaintEffect>) ->
     let is_own = |taint: &Taint| is_mark(taint) && taint.value.as_deref() == Some(run_uid);
     match wanted {
         None => taints.retain(|taint| !is_own(taint)),
-        Some(effect) if !taints.iter().any(is_mark) => taints.push(Taint {
-            key: TAINT_OUTDATED.to_owned(),
-            value: Some(run_uid.to_owned()),
-            effect: effect.as_str().to_owned(),
-            time_added: None,
-        }),
-        Some(_) => {}
+        Some(effect) => {
+            if !taints.iter().any(is_mark) {
+                taints.push(Taint {
+                    key: TAINT_OUTDATED.to_owned(),
+                    value: Some(run_uid.to_owned()),
+                    ..Taint::default()
+                });
+            }
+            for own in taints.iter_mut().filter(|taint| is_own(taint)) {
+                effect.as_str().clone_into(&mut own.effect);
+            }
+        }
     }
     taints.iter().any(is_own)
 }
@@ -156,6 +161,24 @@ mod tests {
         );
         let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
         assert_eq!(NodeView::of(&after).scale_down, ScaleDown::Foreign);
+    }
+
+    #[test]
+    fn a_mark_can_come_to_ask_for_less() {
+        let marks = |effect| Marks {
+            outdated: Some(effect),
+            held: false,
+        };
+        let hard = marks(OutdatedTaintEffect::NoSchedule);
+        let soft = marks(OutdatedTaintEffect::PreferNoSchedule);
+        let closed = with_marks(&Node::default(), "uid", "ns/run", hard);
+        assert!(NodeView::of(&closed).is_closed_by("uid"));
+        assert!(!NodeView::of(&closed).is_closed_by("another"));
+        let open = with_marks(&closed, "uid", "ns/run", soft);
+        assert!(!NodeView::of(&open).is_closed_by("uid"));
+        assert_eq!(NodeView::of(&open).marks, ["uid"]);
+        let of_another = with_marks(&closed, "another", "ns/another", soft);
+        assert!(NodeView::of(&of_another).is_closed_by("uid"), "not its own");
     }
 
     #[test]

@@ -89,15 +89,13 @@ fn a_call_that_came_to_nothing_frees_its_room_and_wakes_who_waits_for_it() {
     let queue = Queue::new(shipshape_cluster::Clock::System);
     evictions.wake_through(queue.clone());
     let (task, budget) = (Key::new("ops", "task"), Key::new("shop", "web"));
-    evictions.wait(&task, [budget.clone()].into());
     evictions.take(&pod("a"), Some(&view(1)), at(0));
-    assert!(queue.is_empty());
+    evictions.wait(&task, [budget].into());
+    evictions.saw_budget(&object(1, &[]));
+    assert!(queue.is_empty(), "its room is taken");
     evictions.give_back("uid-a");
     assert_eq!(room(&evictions, 1, at(0)), 1);
     assert_eq!(queue.len(), 1);
-    evictions.wait(&task, BTreeSet::new());
-    let memory = evictions.memory();
-    assert!(memory.waiting.is_empty() && memory.budgets.is_empty());
 }
 
 #[test]
@@ -149,4 +147,27 @@ fn a_pod_that_was_gone_already_is_not_asked_again_before_the_store_has_caught_up
     assert!(evictions.is_asked("uid-a", at(1)));
     evictions.saw_leaving("uid-a");
     assert!(!evictions.is_asked("uid-a", at(2)));
+}
+
+#[test]
+fn drains_are_called_one_by_one_as_there_is_room_and_unused_room_is_passed_on() {
+    let evictions = Evictions::default();
+    let queue = Queue::new(shipshape_cluster::Clock::System);
+    evictions.wake_through(queue.clone());
+    let budget = Key::new("shop", "web");
+    let tasks = ["one", "two", "three"].map(|name| Key::new("ops", name));
+    for task in &tasks {
+        evictions.wait(task, [budget.clone()].into());
+    }
+    evictions.saw_budget(&object(1, &[]));
+    assert_eq!(queue.len(), 1, "one can use it");
+    evictions.passed(&tasks[0]);
+    assert_eq!(queue.len(), 2, "and has not");
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    evictions.passed(&tasks[2]);
+    assert_eq!(queue.len(), 2, "now it is used");
+    evictions.saw_budget(&object(0, &["a"]));
+    assert_eq!(queue.len(), 2, "a charge makes no room");
+    evictions.lost_budget(&budget);
+    assert_eq!(queue.len(), 3, "without a budget all may go");
 }

@@ -78,6 +78,7 @@ pub(super) async fn observe(
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
         down: look.down(&ledger),
         unmarked: look.unmarked(),
+        homeless: look.homeless(),
         marked: look.marked(open.is_empty()),
         newcomers: look.newcomers(&waiting, &open).await,
         waiting,

@@ -46,6 +46,7 @@ fn run_with_plan() -> NodePatchRun {
             plan_version: "1".to_owned(),
             candidates: Vec::new(),
             partitions: vec![wave(0, "n1"), wave(1, "n2")],
+            closed: None,
         })),
         ..NodePatchRunStatus::default()
     });

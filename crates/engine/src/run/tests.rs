@@ -5,7 +5,9 @@ mod late;
 mod slots;
 mod state;
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::node_patch_run::{Canary, NodePatchRunSpec, Wave};
 use shipshape_api::{NodePatchRun, ProviderRef};
 
@@ -88,6 +90,7 @@ fn snapshot() -> RunSnapshot {
         newcomers: Observed::Present(Vec::new()),
         on_their_way: [].into(),
         unmarked: Vec::new(),
+        homeless: None,
         marked: Vec::new(),
         ledger: Observed::NotAsked,
         etcd: Observed::NotAsked,
@@ -207,7 +210,7 @@ fn a_refused_selector_is_told_once_and_taken_back_once_it_is_mended() {
     let reasons: Vec<&str> = refused.notices.iter().map(|one| one.reason).collect();
     assert!(reasons.contains(&"InvalidSelector"), "{reasons:?}");
     snapshot.run.status = Some(refused.status.clone());
-    let later = now() + jiff::SignedDuration::from_hours(1);
+    let later = now() + SignedDuration::from_hours(1);
     let again = decide(&snapshot, &Settings::default(), later);
     assert_eq!((again.status, again.notices), (refused.status, vec![]));
     snapshot.run.spec.node_selector = None;
@@ -353,13 +356,67 @@ fn outdated_nodes_are_marked_before_the_first_slot_is_granted() {
     let mut snapshot = RunSnapshot {
         waiting: vec![waiting("a", "z1")],
         ledger: ledger(&[]),
-        unmarked: vec![target("a")],
+        unmarked: vec![(target("a"), 0)],
         ..planned()
     };
     if let Some(status) = &mut snapshot.run.status {
         status.marked = None;
     }
     assert_eq!(names_of(&look(&snapshot)), ["MarkNode"]);
+}
+
+fn taint_of_first_mark(decision: &Decision<NodePatchRunStatus>) -> Option<OutdatedTaintEffect> {
+    match decision.effects.first() {
+        Some(Effect::MarkNode { marks, .. }) => marks.outdated,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_without_a_place_opens_nodes_that_were_closed_once_its_time_is_over() {
+    let mut snapshot = RunSnapshot {
+        unmarked: vec![(target("a"), 0)],
+        ..planned()
+    };
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.marked = None;
+    Arc::make_mut(status.plan.as_mut().unwrap()).closed = Some(1);
+    let hard = Some(OutdatedTaintEffect::NoSchedule);
+    assert_eq!(taint_of_first_mark(&look(&snapshot)), hard);
+
+    snapshot.run.status.as_mut().unwrap().marked = Some(true);
+    snapshot.run.spec.paused = Some(true);
+    snapshot.waiting = vec![waiting("a", "z1")];
+    snapshot.ledger = ledger(&[]);
+    let patience = Settings::default().reopen_after;
+    let since = now() - patience + SignedDuration::from_secs(1);
+    let pod = "shop/web-1".to_owned();
+    snapshot.homeless = Some(Homeless { pod, since });
+    let early = look(&snapshot);
+    assert_eq!(early.status.reopened, None);
+    assert_eq!(early.wake, Some(now() + SignedDuration::from_secs(1)));
+
+    snapshot.homeless.as_mut().unwrap().since = now() - patience;
+    let late = look(&snapshot);
+    assert_eq!(late.wake, Some(now()));
+    assert_eq!(late.status.marked, None, "marks are put on anew");
+    assert!(
+        late.status
+            .reopened
+            .as_ref()
+            .unwrap()
+            .contains("shop/web-1")
+    );
+    assert!(
+        late.notices
+            .iter()
+            .any(|one| one.warning && one.reason == "Reopened")
+    );
+
+    snapshot.run.status = Some(late.status);
+    snapshot.homeless = None;
+    let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    assert_eq!(taint_of_first_mark(&look(&snapshot)), soft);
 }
 
 #[test]
@@ -541,7 +598,7 @@ fn the_others_follow_the_canaries_after_the_soak_and_only_if_none_failed() {
     fresh.run.status = Some(look(&fresh).status);
     let soaking = look(&fresh);
     assert_eq!(soaking.status.current_iteration, Some(0));
-    let until = now() + jiff::SignedDuration::from_mins(10);
+    let until = now() + SignedDuration::from_mins(10);
     assert_eq!(soaking.wake, Some(until));
     fresh.run.status = Some(soaking.status);
     let after = decide(&fresh, &Settings::default(), until);

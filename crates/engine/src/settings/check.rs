@@ -97,6 +97,7 @@ impl Settings {
             retry_backoff,
             retry_backoff_max,
             park_rest,
+            reopen_after,
             resync,
             lock_lease,
         } = self;
@@ -107,6 +108,7 @@ impl Settings {
             ("retryBackoff", *retry_backoff, Least::Zero),
             ("retryBackoffMax", *retry_backoff_max, Least::Pause),
             ("parkRest", *park_rest, Least::Zero),
+            ("reopenAfter", *reopen_after, Least::Zero),
             ("resync", *resync, Least::Pause),
             ("lockLease", *lock_lease, Least::Lease),
         ];
@@ -216,6 +218,7 @@ mod tests {
             "cloudLag",
             "retryBackoff",
             "parkRest",
+            "reopenAfter",
             "drain.detachWait",
             "drain.stuckAfter",
             "drain.quiet",

@@ -115,6 +115,7 @@ fn settings(settings: &Settings, by: i32) -> Settings {
         retry_backoff: settings.retry_backoff / by,
         retry_backoff_max: settings.retry_backoff_max / by,
         park_rest: settings.park_rest / by,
+        reopen_after: settings.reopen_after / by,
         resync: settings.resync,
         lock_lease: settings.lock_lease,
     }

@@ -2,8 +2,10 @@
 //!
 //! Owns how many are looked at in one pass. Must not write: the marks are effects of the decision.
 
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_cluster::Key;
+use shipshape_engine::closing::{self, Homeless};
 use shipshape_engine::decision::NodeTarget;
 use shipshape_engine::plan;
 use shipshape_engine::run::marks_wanted;
@@ -11,13 +13,13 @@ use shipshape_engine::view::NodeView;
 
 use super::super::line::{Part, Turn};
 use super::Look;
-use crate::context::NODES_BY_MARK;
+use crate::context::{NODES_BY_MARK, PODS_HOMELESS};
 
 /// Nodes that are marked or unmarked in one pass.
 const MARKS_AT_ONCE: usize = 50;
 
 impl Look<'_> {
-    pub(super) fn unmarked(&self) -> Vec<NodeTarget> {
+    pub(super) fn unmarked(&self) -> Vec<(NodeTarget, usize)> {
         let is_marked = self.run.status.as_ref().and_then(|it| it.marked) == Some(true);
         let Some(plan) = self.plan().filter(|_| !is_marked) else {
             return Vec::new();
@@ -29,12 +31,14 @@ impl Look<'_> {
             size: plan.total(),
         };
         let nodes = &self.context.stores.nodes;
-        let wanted = marks_wanted(&self.run.spec);
         let is_due = |number| {
             let (wave, place) = place_of(plan, number)?;
             let node = nodes.get(&Key::cluster(wave.nodes.get(place)?))?;
-            let is_due = plan::is_meant(wave, place, &node) && node.lacks(wanted);
-            is_due.then(|| self.target(&node))
+            let wanted = marks_wanted(self.run, number);
+            let is_too_hard = wanted.outdated == Some(OutdatedTaintEffect::PreferNoSchedule)
+                && node.is_closed_by(&self.uid);
+            let is_due = plan::is_meant(wave, place, &node) && (node.lacks(wanted) || is_too_hard);
+            is_due.then(|| (self.target(&node), number))
         };
         let lines = &self.context.lines;
         lines.walk(part, MARKS_AT_ONCE, |number| {
@@ -42,9 +46,31 @@ impl Look<'_> {
         })
     }
 
-    /// The line of those that are to be marked.
+    /// The line of those that are to be marked; another one when all are opened again.
     pub(super) fn marks(&self) -> String {
-        format!("{} marks", self.uid)
+        let status = self.run.status.as_ref();
+        match status.and_then(|status| status.reopened.as_ref()) {
+            None => format!("{} marks", self.uid),
+            Some(_) => format!("{} soft marks", self.uid),
+        }
+    }
+
+    /// Pods that wanted a place before the run cannot be helped by opening its nodes.
+    pub(super) fn homeless(&self) -> Option<Homeless> {
+        if !closing::may_reopen(self.run) {
+            return None;
+        }
+        let begun = self.run.metadata.creation_timestamp.as_ref()?.0;
+        let pods = self.context.stores.pods.by_index(PODS_HOMELESS, "");
+        let since = pods
+            .iter()
+            .filter_map(|pod| Some((pod.homeless_since?, pod)));
+        let during = since.filter(|(since, _)| *since > begun);
+        let (since, pod) = during.min_by_key(|(since, _)| *since)?;
+        Some(Homeless {
+            pod: format!("{}/{}", pod.namespace, pod.name),
+            since,
+        })
     }
 
     /// Asked for only once nobody is in work, because marks go last.

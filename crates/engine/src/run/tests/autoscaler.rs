@@ -75,7 +75,7 @@ fn scale_down_is_forbidden_by_the_marks_and_allowed_again_at_every_ending() {
     let mut snapshot = RunSnapshot {
         waiting: vec![waiting("a", "z1")],
         ledger: ledger(&[]),
-        unmarked: vec![target("a")],
+        unmarked: vec![(target("a"), 0)],
         ..planned()
     };
     snapshot.run.spec.autoscaler_control = Some(AutoscalerControl {

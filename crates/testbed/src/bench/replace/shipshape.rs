@@ -96,11 +96,9 @@ impl Roller for ShipshapeRoller {
     }
 
     async fn begin(&mut self, scene: &Scene, case: &Case) -> Result<()> {
-        let effect = if case.closes_outdated {
-            OutdatedTaintEffect::NoSchedule
-        } else {
-            OutdatedTaintEffect::default()
-        };
+        let effect = case
+            .closes_outdated
+            .then_some(OutdatedTaintEffect::NoSchedule);
         let run: NodePatchRun = serde_json::from_value(json!({
             "apiVersion": "shipshape.dev/v1alpha1",
             "kind": "NodePatchRun",

@@ -1,0 +1,120 @@
+//! Closing: which outdated nodes take no new pods, and when they do again.
+//!
+//! Owns the choice between a soft and a hard taint where a run leaves it open. The scheduler scores
+//! every node of a small cluster, so that a soft taint is enough for a moved pod to land where it may
+//! stay. Of a large one it scores about half, misses the new nodes at times, and the pod moves twice.
+//! There the first nodes of a plan are closed, half of the cluster at most: what is left is open, and
+//! among it the scheduler finds the new nodes. A pod that finds no place opens them all again. Must not
+//! close anything on its own: taints are marks of `run`.
+
+use jiff::Timestamp;
+use shipshape_api::NodePatchRun;
+use shipshape_api::gates::OutdatedTaintEffect;
+
+/// Up to so many nodes the scheduler scores them all, unless it is told otherwise.
+const SCORED: usize = 100;
+
+/// A pod that the scheduler has no place for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Homeless {
+    /// Namespace and name.
+    pub pod: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How many nodes from the beginning of a plan are closed, in a cluster of so many.
+pub fn closed(planned: usize, nodes: usize) -> Option<i32> {
+    let count = if nodes > SCORED {
+        planned.min(nodes / 2)
+    } else {
+        0
+    };
+    i32::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// What the taint on the node with this number in the plan asks of the scheduler.
+pub fn effect(run: &NodePatchRun, number: usize) -> OutdatedTaintEffect {
+    let status = run.status.as_ref();
+    let is_reopened = status.is_some_and(|status| status.reopened.is_some());
+    let closed = status.and_then(|status| status.plan.as_ref()?.closed);
+    let closed = closed.and_then(|count| usize::try_from(count).ok());
+    let is_closed = !is_reopened && closed.is_some_and(|count| number < count);
+    run.spec.outdated_taint_effect.unwrap_or({
+        if is_closed {
+            OutdatedTaintEffect::NoSchedule
+        } else {
+            OutdatedTaintEffect::PreferNoSchedule
+        }
+    })
+}
+
+/// Whether the run keeps nodes closed that a homeless pod would open.
+pub fn may_reopen(run: &NodePatchRun) -> bool {
+    let Some(status) = &run.status else {
+        return false;
+    };
+    run.spec.outdated_taint_effect.is_none()
+        && status.reopened.is_none()
+        && status
+            .plan
+            .as_ref()
+            .is_some_and(|plan| plan.closed.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shipshape_api::NodePatchRunStatus;
+    use shipshape_api::node_patch_run::RunPlan;
+
+    use super::*;
+
+    #[test]
+    fn the_first_nodes_of_a_large_cluster_are_closed_up_to_half_of_it() {
+        let table = [
+            (100, 100, None),
+            (101, 101, Some(50)),
+            (200, 200, Some(100)),
+            (30, 200, Some(30)),
+            (0, 200, None),
+        ];
+        for (planned, nodes, expected) in table {
+            assert_eq!(closed(planned, nodes), expected, "{planned} of {nodes}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_says_what_it_wants_gets_it() {
+        let (soft, hard) = (
+            OutdatedTaintEffect::PreferNoSchedule,
+            OutdatedTaintEffect::NoSchedule,
+        );
+        let table = [
+            (None, Some(2), false, [hard, soft]),
+            (None, Some(2), true, [soft, soft]),
+            (None, None, false, [soft, soft]),
+            (Some(soft), Some(2), false, [soft, soft]),
+            (Some(hard), None, false, [hard, hard]),
+            (Some(hard), Some(2), true, [hard, hard]),
+        ];
+        for (asked, closed, is_reopened, expected) in table {
+            let mut run = NodePatchRun::default();
+            run.spec.outdated_taint_effect = asked;
+            let plan = RunPlan {
+                closed,
+                ..RunPlan::default()
+            };
+            run.status = Some(NodePatchRunStatus {
+                plan: Some(Arc::new(plan)),
+                reopened: is_reopened.then(|| "a pod".to_owned()),
+                ..NodePatchRunStatus::default()
+            });
+            let effects = [effect(&run, 1), effect(&run, 2)];
+            assert_eq!(effects, expected, "{asked:?} {closed:?} {is_reopened}");
+            let may = asked.is_none() && closed.is_some() && !is_reopened;
+            assert_eq!(may_reopen(&run), may);
+        }
+    }
+}
