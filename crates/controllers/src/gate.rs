@@ -59,7 +59,7 @@ async fn pass(
     settings: &GateSettings,
     key: &Key,
 ) -> Result<Option<Timestamp>, PassError> {
-    let Some(snapshot) = observe::observe(context, settings, key).await? else {
+    let Some((snapshot, now)) = observe::observe(context, settings, key).await? else {
         return Ok(None);
     };
     let Decision {
@@ -67,7 +67,7 @@ async fn pass(
         effects,
         notices,
         wake,
-    } = decide(&snapshot, settings, context.clock.now());
+    } = decide(&snapshot, settings, now);
     let provider = settings.node_management.provider.as_ref();
     let Observed::Present(record) = &snapshot.record else {
         perform(context, provider, &effects).await?;

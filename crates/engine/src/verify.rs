@@ -41,7 +41,7 @@ pub struct GateSnapshot {
     pub worker: Observed<WorkerView>,
     /// Pods of earlier attempts at the node.
     pub leftovers: Vec<PodTarget>,
-    /// What the rest of the cluster says.
+    /// What the rest of the cluster says; looked at only where `is_compared` says so.
     pub control: ControlView,
     /// What must be known before the node is removed; asked for only when that is wanted.
     pub removal: Observed<RemovalView>,
@@ -81,6 +81,21 @@ pub fn decide(
         None => draft.begin_when_due(),
     }
     draft.finish()
+}
+
+/// Whether a failure at the node is to be compared, so that the rest of the cluster must be looked at. With
+/// the same snapshot and time, `decide` reads `control` only if this is so: a look at a node that does well
+/// costs the same in every cluster.
+pub fn is_compared(snapshot: &GateSnapshot, settings: &GateSettings, now: Timestamp) -> bool {
+    let Observed::Present(record) = &snapshot.record else {
+        return false;
+    };
+    let draft = Draft::new(snapshot, record, settings, now);
+    match draft.verification.verdict {
+        Some(VerificationVerdict::Inconclusive) => true,
+        Some(VerificationVerdict::Verified | VerificationVerdict::Failed) => false,
+        None => draft.has_just_failed(),
+    }
 }
 
 /// Whether a node that nobody remembers must be verified. Its label says nothing while a taint of the gate

@@ -227,6 +227,8 @@ pub struct GateCheck {
     pub attempts: Option<usize>,
     /// How many of them count against their node.
     pub failed_attempts: Option<usize>,
+    /// How many machines and Node objects the operator has removed, by the logs.
+    pub removed: Option<usize>,
 }
 
 /// What must come of a scenario.

@@ -193,7 +193,7 @@ pub async fn play_troubled(
             observer.with_witness(|witness| witness.found(invariant, now, text));
         }
     }
-    let at_gate = gate::differences(&observer, &scenario.expect.gate);
+    let at_gate = gate::differences(stage, &observer, &scenario.expect.gate);
     operator_process.stop().await?;
     let mut report = report(scenario, &own, &observer, has_ended, &span);
     report.left_aside = left_aside;

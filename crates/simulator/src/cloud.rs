@@ -190,7 +190,9 @@ impl Cloud {
             } = &state.model.settings;
             let mut taints = group.spec.taints.clone();
             let is_gated = gated_images.contains(machine.image.as_str());
-            taints.extend(is_gated.then(gate_taint));
+            // A server takes no taint twice.
+            let is_missing = is_gated && !taints.contains(&gate_taint());
+            taints.extend(is_missing.then(gate_taint));
             Some(MachineFacts {
                 region: self.shared.region.clone(),
                 labels: group.spec.labels.clone(),

@@ -13,14 +13,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Everything at Metadata level, once per request, when its answer is complete; with their bodies
-/// what kubelets say of their nodes, where the scheduler puts pods, and what room budgets have.
+/// what kubelets say of their nodes and of the operator's pods, what is changed of nodes, where the
+/// scheduler puts pods, and what room budgets have.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
   "omitStages": ["RequestReceived", "ResponseStarted", "Panic"],
   "rules": [
     {"level": "Request", "verbs": ["create", "update", "patch"],
-     "resources": [{"group": "", "resources": ["nodes/status", "pods/binding"]},
+     "resources": [{"group": "", "resources": ["nodes", "nodes/status", "pods/binding"]},
                    {"group": "policy", "resources": ["poddisruptionbudgets/status"]}]},
+    {"level": "Request", "verbs": ["update", "patch"], "namespaces": ["shipshape-system"],
+     "resources": [{"group": "", "resources": ["pods/status"]}]},
     {"level": "Metadata"}
   ]
 }

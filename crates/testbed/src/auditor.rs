@@ -4,6 +4,7 @@
 //! its kubelet was recorded saying so, a pod is gone when its kubelet was recorded removing it.
 //! Called after a story on the real control plane.
 
+pub(crate) mod gate;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,8 @@ pub struct Findings {
     pub replaced: usize,
     /// Machines that the operator made and took back.
     pub undone: usize,
+    /// Machines that the operator removed because they did not get through the gate.
+    pub refused: usize,
     /// Who removed pods, and how many.
     pub removals: BTreeMap<String, usize>,
     /// What was not right.
@@ -52,13 +55,19 @@ pub fn examine(
 ) -> Findings {
     let deletions = deletions(calls);
     let undone = undone(calls, machines, &deletions);
+    let own = gate::own_pods(entries);
+    let refused: BTreeSet<&MachineId> = deletions
+        .keys()
+        .filter(|machine| !undone.contains(machine) && gate::was_refused(entries, &own, machine))
+        .collect();
     let mut findings = Findings {
         evicted: entries
             .iter()
             .filter(|entry| is_our_eviction(entry))
             .count(),
-        replaced: deletions.len() - undone.len(),
+        replaced: deletions.len() - undone.len() - refused.len(),
         undone: undone.len(),
+        refused: refused.len(),
         ..Findings::default()
     };
     for entry in entries.iter().filter(|entry| removes_pods(entry)) {
@@ -66,12 +75,13 @@ pub fn examine(
             .removals
             .entry(entry.user_agent.clone())
             .or_default() += 1;
-        if is_operator(entry) {
+        if is_operator(entry) && !own.contains(&entry.object()) {
             let text = format!("pod {} was deleted, not evicted", entry.object());
             findings.faults.push(text);
         }
     }
-    for (machine, at) in &deletions {
+    let replaced = deletions.iter().filter(|(it, _)| !refused.contains(it));
+    for (machine, at) in replaced {
         findings.faults.extend(if undone.contains(machine) {
             check_undone(machines, machine, &deletions, order)
         } else {
@@ -81,6 +91,7 @@ pub fn examine(
         findings.faults.extend(check_pods(entries, machine, *at));
     }
     findings.faults.extend(check_calls(calls));
+    findings.faults.extend(gate::check_openings(entries, &own));
     findings
 }
 
@@ -175,7 +186,7 @@ fn ready_since(entries: &[AuditEntry], node: &str) -> Option<Timestamp> {
     said.map(|entry| entry.stage_timestamp)
 }
 
-fn says_ready(body: &Value) -> bool {
+pub(crate) fn says_ready(body: &Value) -> bool {
     let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
         condition.get("type").is_some_and(|it| it == "Ready")
@@ -202,6 +213,15 @@ fn check_pods(entries: &[AuditEntry], machine: &MachineId, at: Timestamp) -> Vec
         }
     }
     faults
+}
+
+/// Every pod that was put on a node, and that node.
+pub(crate) fn bindings(entries: &[AuditEntry]) -> impl Iterator<Item = (String, &str)> {
+    entries.iter().filter_map(|entry| {
+        let is_binding = entry.is("create", "pods/binding") && entry.succeeded();
+        let body = entry.request_object.as_ref().filter(|_| is_binding)?;
+        Some((entry.object(), body.pointer("/target/name")?.as_str()?))
+    })
 }
 
 /// The node that a pod was bound to last.

@@ -8,6 +8,8 @@ pub mod planner;
 pub mod replace;
 mod table;
 mod usage;
+pub mod verify;
+mod writes;
 
 use anyhow::Result;
 
@@ -20,6 +22,8 @@ pub enum Bench {
     Memory(memory::Settings),
     /// Every node of a cluster replaced, on the real control plane with kwok's nodes.
     Replace(replace::Settings),
+    /// Many nodes join at once and pass the gate, on the real control plane with kwok's nodes.
+    Verify(verify::Settings),
 }
 
 /// What a benchmark came to.
@@ -39,7 +43,7 @@ pub fn run_apart(bench: &Bench) -> Result<Option<bool>> {
     let Bench::Replace(settings) = bench else {
         return Ok(None);
     };
-    let status = replace::apart::run(settings)?;
+    let status = replace::run_apart(settings)?;
     Ok(status.map(|status| status.success()))
 }
 
@@ -49,6 +53,7 @@ pub async fn run(bench: &Bench) -> Result<Figure> {
         Bench::Planner(settings) => planner::run(settings),
         Bench::Memory(settings) => memory::run(settings).await,
         Bench::Replace(settings) => replace::run(settings).await,
+        Bench::Verify(settings) => verify::run(settings).await,
     }
 }
 
@@ -67,4 +72,10 @@ impl Figure {
 fn judge(goals: impl IntoIterator<Item = (bool, String)>) -> Vec<String> {
     let missed = goals.into_iter().filter(|(reached, _)| !reached);
     missed.map(|(_, complaint)| complaint).collect()
+}
+
+/// The value that so many percent of a sorted list do not exceed.
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let place = (sorted.len().checked_sub(1)? * percent).div_ceil(100);
+    sorted.get(place).copied()
 }

@@ -11,9 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::Request;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -128,7 +131,30 @@ impl ControlPlane {
     /// An administrator's client that names itself `user_agent` in the audit log and never
     /// repeats a request on its own.
     pub async fn client(&self, user_agent: &str) -> Result<Client> {
-        let mut config = self.config().await?;
+        Self::client_of(&self.kubeconfig, user_agent).await
+    }
+
+    /// A kubeconfig file for a service account, by a token of an hour.
+    pub async fn account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.client("shipshape-testbed").await?, namespace);
+        let made = accounts
+            .create_token_request(name, &PostParams::default(), &TokenRequest::default())
+            .await
+            .with_context(|| format!("asking for a token of {namespace}/{name}"))?;
+        let token = made.status.context("no token came")?.token;
+        let authority = std::fs::read_to_string(self.folder().join("ca.crt"))?;
+        let text = kubeconfig::with_token(&self.server, &authority, &token).to_string();
+        pki::write(
+            self.folder(),
+            &format!("{namespace}-{name}.kubeconfig"),
+            &text,
+        )
+    }
+
+    /// A client from any kubeconfig file, under the name `user_agent`.
+    pub async fn client_of(file: &Path, user_agent: &str) -> Result<Client> {
+        let mut config = config_of(file).await?;
         config
             .headers
             .push((http::header::USER_AGENT, user_agent.parse()?));
@@ -137,13 +163,7 @@ impl ControlPlane {
 
     /// What an administrator's client is made from.
     pub(crate) async fn config(&self) -> Result<Config> {
-        // Only one provider may be active in a process; a second install is an error we do not mind.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let file = Kubeconfig::read_from(&self.kubeconfig)?;
-        let mut config =
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        config.default_retry = false;
-        Ok(config)
+        config_of(&self.kubeconfig).await
     }
 
     /// Where the audit log is.
@@ -199,6 +219,15 @@ impl ControlPlane {
             words.join("\n")
         )
     }
+}
+
+async fn config_of(file: &Path) -> Result<Config> {
+    // Only one provider may be active in a process; a second install is an error we do not mind.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let file = Kubeconfig::read_from(file)?;
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(config)
 }
 
 impl Layout {

@@ -8,8 +8,13 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use shipshape_scenarios::stage::OPERATOR;
+use tokio::time::{Instant, sleep};
+
+use crate::ControlPlane;
 
 /// Where the controller's cloud is.
 #[derive(Clone, Debug)]
@@ -99,6 +104,26 @@ impl Controller {
             .with_context(|| format!("starting {}", self.binary.display()))?;
         self.child = Some(child);
         Ok(())
+    }
+
+    /// Until it has read what there is: its watches are logged only when they end, so its lists of pods
+    /// tell.
+    pub async fn wait_until_at_work(&self, plane: &ControlPlane) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let entries = plane.audit()?;
+            let mut ours = entries
+                .iter()
+                .filter(|entry| entry.user_agent.starts_with(OPERATOR));
+            if ours.any(|entry| entry.is("list", "pods") && entry.succeeded()) {
+                sleep(Duration::from_secs(3)).await;
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("the controller does not work\n{}", self.last_words());
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
     }
 
     /// The program itself, whose other commands a test may use.

@@ -1,12 +1,12 @@
 //! Nodes for the machines of a cloud, kept alive by kwok instead of kubelets of ours.
 //!
 //! Owns the Node that a machine registers with. Must not remove any: that is the operator's work.
-//! Called by the benchmark of replacing and by the large test on the real control plane.
+//! Called by the benchmarks and by the large test on the real control plane.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
@@ -24,6 +24,8 @@ pub struct Registration {
     pub zone: String,
     /// Further labels.
     pub labels: BTreeMap<String, String>,
+    /// Taints that it comes with.
+    pub taints: Vec<Taint>,
 }
 
 /// Registers one machine: 16 cores, 64 GiB.
@@ -33,6 +35,7 @@ pub async fn register(client: &Client, registration: &Registration) -> Result<()
         provider_id,
         zone,
         labels,
+        taints,
     } = registration;
     let mut all = labels.clone();
     let own = [
@@ -43,7 +46,7 @@ pub async fn register(client: &Client, registration: &Registration) -> Result<()
     let size = json!({ "cpu": "16", "memory": "64Gi", "pods": "110" });
     let node: Node = serde_json::from_value(json!({
         "metadata": { "name": name, "labels": all },
-        "spec": { "providerID": provider_id },
+        "spec": { "providerID": provider_id, "taints": taints },
         "status": { "capacity": size, "allocatable": size },
     }))?;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -82,6 +85,7 @@ async fn follow(client: Client, cloud: Cloud) {
             provider_id: facts.machine.provider_id.0.clone(),
             zone: facts.machine.zone.clone(),
             labels: facts.labels,
+            taints: facts.taints,
         };
         let client = client.clone();
         registering.spawn(async move {

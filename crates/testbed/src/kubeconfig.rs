@@ -8,6 +8,19 @@ use crate::pki::Pair;
 
 /// A kubeconfig with everything inlined, so that it can be copied anywhere on the machine.
 pub(crate) fn render(server: &str, ca: &str, user: &Pair) -> Value {
+    let user = json!({
+        "client-certificate-data": base64(user.certificate.as_bytes()),
+        "client-key-data": base64(user.key.as_bytes()),
+    });
+    of_user(server, ca, &user)
+}
+
+/// The same, for whoever has this token.
+pub(crate) fn with_token(server: &str, ca: &str, token: &str) -> Value {
+    of_user(server, ca, &json!({ "token": token }))
+}
+
+fn of_user(server: &str, ca: &str, user: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -15,10 +28,7 @@ pub(crate) fn render(server: &str, ca: &str, user: &Pair) -> Value {
             "server": server,
             "certificate-authority-data": base64(ca.as_bytes()),
         }}],
-        "users": [{"name": "user", "user": {
-            "client-certificate-data": base64(user.certificate.as_bytes()),
-            "client-key-data": base64(user.key.as_bytes()),
-        }}],
+        "users": [{"name": "user", "user": user}],
         "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "user"}}],
         "current-context": "testbed",
     })

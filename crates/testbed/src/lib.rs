@@ -5,6 +5,7 @@
 //! embedded cluster against them, and the benchmarks. It must not contain anything a production crate
 //! needs. Called by `cargo xtask` and the tests of the real tier.
 
+pub mod apart;
 pub mod audit;
 pub mod auditor;
 pub mod bench;
@@ -15,6 +16,7 @@ pub mod controller;
 pub mod etcd;
 pub mod fleet;
 pub mod gate;
+pub mod karpenter;
 mod kubeconfig;
 pub mod kwok;
 pub mod moto;

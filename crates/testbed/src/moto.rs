@@ -189,6 +189,7 @@ fn registration(machine: &MotoMachine) -> Registration {
         provider_id: format!("aws:///{}/{}", machine.zone, machine.id),
         zone: machine.zone.clone(),
         labels: BTreeMap::new(),
+        taints: Vec::new(),
     }
 }
 

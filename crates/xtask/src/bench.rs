@@ -9,7 +9,7 @@ use crate::testbed;
 /// Which benchmark, and what it takes.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// planner, memory or replace, and its arguments; `--help` after the name lists them
+    /// planner, memory, replace or verify, and its arguments; `--help` after the name lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     words: Vec<String>,
 }

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
 use shipshape_engine::verify::control::ControlView;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
-    GateSnapshot, is_gated, is_in_service, is_label_missing, is_new_to_us, record, worker,
+    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us, record,
+    worker,
 };
 use shipshape_engine::view::{NodeView, Observed};
 
@@ -19,12 +21,13 @@ use super::removal;
 use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
 use crate::error::PassError;
 
-/// Looks at one node; `None` when it is gone or the gate has nothing to do with it.
+/// Looks at one node; `None` when it is gone or the gate has nothing to do with it. The time is the one to
+/// decide by: by another, what was not looked at might be wanted.
 pub(super) async fn observe(
     context: &Context,
     settings: &GateSettings,
     key: &Key,
-) -> Result<Option<GateSnapshot>, PassError> {
+) -> Result<Option<(GateSnapshot, Timestamp)>, PassError> {
     let stores = &context.stores;
     stores.nodes.wait_for(key).await?;
     let Some(mut node) = stores.nodes.get(key) else {
@@ -45,14 +48,15 @@ pub(super) async fn observe(
     }
     let Some(record) = known else {
         let is_new = is_new_to_us(&node, settings);
-        return Ok(is_new.then(|| GateSnapshot {
+        let snapshot = || GateSnapshot {
             node: node.as_ref().clone(),
             record: Observed::Absent,
             worker: Observed::NotAsked,
             leftovers: Vec::new(),
             control: ControlView::default(),
             removal: Observed::NotAsked,
-        }));
+        };
+        return Ok(is_new.then(|| (snapshot(), context.clock.now())));
     };
     let attempt = open_attempt(&record, &node);
     let name = attempt.map(|attempt| worker::worker_name(&node, attempt));
@@ -60,14 +64,19 @@ pub(super) async fn observe(
         Some(name) => worker_of(context, settings, name).await?,
         None => Observed::NotAsked,
     };
-    Ok(Some(GateSnapshot {
+    let mut snapshot = GateSnapshot {
         leftovers: leftovers(context, &node, name.as_deref()),
-        control: control(context, settings, &node, &record, &current),
+        control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
         worker: current,
         record: Observed::Present(record.as_ref().clone()),
         node: node.as_ref().clone(),
-    }))
+    };
+    let now = context.clock.now();
+    if is_compared(&snapshot, settings, now) {
+        snapshot.control = control(context, settings, &node, now);
+    }
+    Ok(Some((snapshot, now)))
 }
 
 /// The object that remembers this very node.
@@ -119,19 +128,13 @@ fn leftovers(
     over.map(|worker| worker.target()).collect()
 }
 
-/// What the rest of the cluster says; looked for only when something is to be compared.
+/// What the rest of the cluster says.
 fn control(
     context: &Context,
     settings: &GateSettings,
     node: &NodeView,
-    record: &PendingNode,
-    current: &Observed<WorkerView>,
+    now: Timestamp,
 ) -> ControlView {
-    let is_inconclusive =
-        told(record).and_then(|told| told.verdict) == Some(VerificationVerdict::Inconclusive);
-    if !is_inconclusive && matches!(current, Observed::NotAsked) {
-        return ControlView::default();
-    }
     let runs = context.stores.workers.by_index(WORKERS_OF_CONTROL, "");
     let nodes = context.stores.nodes.list();
     let mut candidates: Vec<&Arc<NodeView>> = nodes
@@ -143,7 +146,7 @@ fn control(
         candidates.retain(|one| !one.unschedulable);
     }
     // In turn, so that one bad node among those in service does not tell for all.
-    let turn = context.clock.now().as_second() / settings.interval().as_secs().max(1);
+    let turn = now.as_second() / settings.interval().as_secs().max(1);
     let turn = usize::try_from(turn).unwrap_or_default();
     let candidate = turn
         .checked_rem(candidates.len())

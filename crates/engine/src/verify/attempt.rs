@@ -30,6 +30,16 @@ const NOT_YET: [&str; 4] = [
 const KARPENTER_POOL: &str = "karpenter.sh/nodepool";
 const KARPENTER_REGISTERED: &str = "karpenter.sh/registered";
 
+/// How far the attempt under way has come.
+enum Stage {
+    /// It is over.
+    Ended(Ending),
+    /// Its pod is not there, and there is time for it.
+    Missing,
+    /// It is waited for, until then at the latest.
+    Open(String, Option<Timestamp>),
+}
+
 impl Draft<'_> {
     /// Begins the next attempt when its time has come and the node is far enough.
     pub(super) fn begin_when_due(&mut self) {
@@ -109,32 +119,39 @@ impl Draft<'_> {
 
     /// Looks at the attempt under way.
     pub(super) fn attempt(&mut self) {
-        let ends = self.attempt_ends();
-        let ending = match &self.snapshot.worker {
-            Observed::Unknown(why) => {
-                return self.wait(format!("a clear sight of the worker: {why}"), None);
-            }
-            Observed::NotAsked => return self.wait("a look at the worker", None),
-            Observed::Absent if self.now < ends => {
-                let attempt = self.verification.attempt.unwrap_or(1);
-                return self.ensure_worker(attempt);
-            }
-            Observed::Absent => self.lost("the worker is gone and its time is up"),
-            Observed::Present(worker) if self.is_ours(worker) => {
-                let Some(ending) = self.end_of(worker, ends) else {
-                    return self.wait("the checks to end", Some(ends));
-                };
-                ending
-            }
-            Observed::Present(_) if self.now < ends => {
-                return self.wait("another pod of the worker's name to go", Some(ends));
-            }
-            Observed::Present(_) => self.lost("another pod has the worker's name"),
-        };
-        if ending.passed {
-            return self.pass(&ending);
+        match self.stage() {
+            Stage::Ended(ending) if ending.passed => self.pass(&ending),
+            Stage::Ended(ending) => self.compare(&ending),
+            Stage::Missing => self.ensure_worker(self.verification.attempt.unwrap_or(1)),
+            Stage::Open(why, until) => self.wait(why, until),
         }
-        self.compare(&ending);
+    }
+
+    /// Whether the attempt under way is over and failed, so that it must be compared.
+    pub(super) fn has_just_failed(&self) -> bool {
+        let is_open = self.verification.attempt_started_at.is_some();
+        is_open && matches!(self.stage(), Stage::Ended(ending) if !ending.passed)
+    }
+
+    fn stage(&self) -> Stage {
+        let ends = self.attempt_ends();
+        match &self.snapshot.worker {
+            Observed::Unknown(why) => {
+                Stage::Open(format!("a clear sight of the worker: {why}"), None)
+            }
+            Observed::NotAsked => Stage::Open("a look at the worker".to_owned(), None),
+            Observed::Absent if self.now < ends => Stage::Missing,
+            Observed::Absent => Stage::Ended(self.lost("the worker is gone and its time is up")),
+            Observed::Present(worker) if self.is_ours(worker) => {
+                let open = || Stage::Open("the checks to end".to_owned(), Some(ends));
+                self.end_of(worker, ends).map_or_else(open, Stage::Ended)
+            }
+            Observed::Present(_) if self.now < ends => Stage::Open(
+                "another pod of the worker's name to go".to_owned(),
+                Some(ends),
+            ),
+            Observed::Present(_) => Stage::Ended(self.lost("another pod has the worker's name")),
+        }
     }
 
     /// Whether it is the pod of this very record. One that is being deleted tells nothing more.

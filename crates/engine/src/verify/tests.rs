@@ -15,7 +15,7 @@ use super::control::ControlView;
 use super::effect::GateEffect;
 use super::outcome::{Ending, Trouble, WorkerState, WorkerView};
 use super::settings::{Backoff, GateSettings, Mode};
-use super::{GateSnapshot, decide, record, worker};
+use super::{GateSnapshot, decide, is_compared, record, worker};
 use crate::decision::{Decision, Effect};
 use crate::view::{NodeView, Observed, TaintView};
 

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use shipshape_engine::settings::{DrainSettings, Settings, StepDeadlines, SweepSettings};
 use shipshape_engine::span;
+use shipshape_engine::verify::settings::GateSettings;
 use shipshape_simulator::actors::Delays;
 use shipshape_simulator::cloud::CloudSettings;
 use shipshape_simulator::world::WorldSpec;
@@ -32,6 +33,7 @@ impl Scenario {
         let by = i32::try_from(self.world.hurry.max(1)).unwrap_or(i32::MAX);
         let mut hurried = self.clone();
         hurried.settings = settings(&self.settings, by);
+        hurried.gate = self.gate.as_ref().map(|gate| hurry_gate(gate, by));
         for intent in &mut hurried.intents {
             hurry_waits(intent, by);
         }
@@ -63,6 +65,16 @@ impl Scenario {
         spec.patience = Duration::from_mins(3);
         spec
     }
+}
+
+/// Only what nodes wait for without trouble: pauses between attempts are seconds already, and no deadline
+/// is there to be missed.
+fn hurry_gate(gate: &GateSettings, by: i32) -> GateSettings {
+    let mut hurried = gate.clone();
+    let interval = &mut hurried.reconciliation.interval_seconds;
+    let by = by.unsigned_abs().max(1);
+    *interval = (*interval / by).max(1);
+    hurried
 }
 
 /// The waits that a manifest itself asks for.

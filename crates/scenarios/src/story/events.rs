@@ -96,7 +96,7 @@ pub(super) async fn play(
         }
     }
     runs::settled(&Own::of(scenario), observer).await;
-    gate::settled(scenario, observer).await;
+    gate::settled(stage, scenario, observer).await;
     Ok(())
 }
 
@@ -240,7 +240,7 @@ impl Scene<'_> {
     }
 
     fn check(&self, index: usize, expected: &GateCheck) {
-        for text in gate::differences(self.observer, expected) {
+        for text in gate::differences(self.stage, self.observer, expected) {
             self.went_wrong(index, &text);
         }
     }

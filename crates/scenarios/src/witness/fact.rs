@@ -118,7 +118,7 @@ pub struct Request {
 
 impl Request {
     /// Whether it has changed something.
-    pub(super) fn took_effect(&self) -> bool {
+    pub(crate) fn took_effect(&self) -> bool {
         (200..300).contains(&self.code) && !self.dry_run
     }
 }

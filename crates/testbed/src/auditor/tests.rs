@@ -169,3 +169,58 @@ fn the_old_machine_may_go_first_where_that_is_asked_for() {
     let faults = examine(&entries, &calls, &machines, Order::OldFirst).faults;
     assert_eq!(faults.len(), 1, "{faults:?}");
 }
+
+/// Node `node-new` joins gated, its worker ends with this code at 3, and the gate is opened at 4.
+fn passage(code: i32) -> Vec<AuditEntry> {
+    let taint = json!({ "key": "node-ready/unverified", "effect": "NoSchedule" });
+    let mut joins = entry("kubelet", "create", "nodes", "node-new", 1);
+    joins.request_object = Some(json!({ "spec": { "taints": [taint] } }));
+    let made = entry("shipshape", "create", "pods", "verify-new", 2);
+    let mut ends = entry("kubelet", "patch", "pods/status", "verify-new", 3);
+    let state = json!({ "terminated": { "exitCode": code } });
+    let statuses = json!([{ "name": "verify", "state": state }]);
+    ends.request_object = Some(json!({ "status": { "containerStatuses": statuses } }));
+    let mut opens = entry("shipshape", "patch", "nodes", "node-new", 4);
+    opens.request_object = Some(json!({ "spec": { "taints": null } }));
+    let goes = entry("shipshape", "delete", "pods", "verify-new", 5);
+    vec![
+        joins,
+        made,
+        bound("verify-new", "node-new", 2),
+        ends,
+        opens,
+        goes,
+    ]
+}
+
+#[test]
+fn the_gate_may_open_after_a_worker_there_ended_well_and_not_before() {
+    let faults = |entries: &[AuditEntry]| examine(entries, &[], &[], Order::NewFirst).faults;
+    assert_eq!(faults(&passage(0)), Vec::<String>::new());
+    let opened = "the gate was opened for node-new, where no worker had ended well";
+    assert_eq!(faults(&passage(1)), [opened]);
+    let mut early = passage(0);
+    early[3].request_received_timestamp = second(6);
+    assert_eq!(faults(&early), [opened]);
+    let mut elsewhere = passage(0);
+    elsewhere[2] = bound("verify-new", "node-other", 2);
+    assert_eq!(faults(&elsewhere), [opened]);
+    // The operator's own word is none.
+    let mut own_word = passage(0);
+    own_word[3].user_agent = "shipshape".to_owned();
+    assert_eq!(faults(&own_word), [opened]);
+}
+
+#[test]
+fn a_machine_that_did_not_get_through_the_gate_needs_no_replacement() {
+    let mut entries = passage(1);
+    entries.remove(4);
+    let calls = [call("deleteMachine", "new", 8)];
+    let findings = examine(&entries, &calls, &[], Order::NewFirst);
+    assert_eq!(findings.faults, Vec::<String>::new());
+    assert_eq!((findings.replaced, findings.refused), (0, 1));
+    // With anybody else's pod on it, it was in service.
+    entries.push(bound("p", "node-new", 7));
+    let findings = examine(&entries, &calls, &[], Order::NewFirst);
+    assert_eq!(findings.faults, ["machine new has 0 replacements"]);
+}

@@ -5,7 +5,6 @@
 //! other, each on a control plane of its own. Time, processor and memory are the roller's own, by the
 //! kernel; counts are from the audit log.
 
-pub mod apart;
 mod eyes;
 mod karpenter;
 mod log;
@@ -15,6 +14,7 @@ mod roller;
 mod scene;
 mod shipshape;
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,9 +23,10 @@ use tokio::time::Instant;
 
 use super::Figure;
 use super::usage::Process;
+use super::writes::Actor;
+use crate::apart;
 use crate::kwok::Readiness;
 use karpenter::KarpenterRoller;
-use log::Actor;
 use report::{Pair, Roll};
 use rival::{Choice, Rival};
 use roller::Roller;
@@ -78,6 +79,16 @@ impl Settings {
         }));
         cases
     }
+}
+
+/// Runs this same bench in a network of its own, if that is needed and can be had. None means that it runs
+/// here.
+pub fn run_apart(settings: &Settings) -> Result<Option<ExitStatus>> {
+    if settings.apart || !rival::is_wanted(settings)? {
+        return Ok(None);
+    }
+    let words = std::env::args().skip(1).chain(["--apart".to_owned()]);
+    apart::run(&words.collect::<Vec<_>>(), &[])
 }
 
 /// Rolls once for each case, and once more with the rival. What went wrong with the rival is told at the

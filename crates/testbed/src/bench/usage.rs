@@ -82,12 +82,17 @@ pub(super) fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease");
     let kernel: Vec<&str> = kernel.trim().split('.').take(2).collect();
-    let load = read("/proc/loadavg");
-    let load = load.split(' ').next().unwrap_or_default().to_owned();
     format!(
-        "{cores} cores, Linux {}, load {load} (1 min)",
-        kernel.join(".")
+        "{cores} cores, Linux {}, load {} (1 min)",
+        kernel.join("."),
+        load()
     )
+}
+
+/// The machine's load over the last minute.
+pub(super) fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -234,3 +234,68 @@ fn a_status_stays_small_whatever_a_pod_says() {
     assert_eq!(ending.omitted, 184);
     assert!(ending.findings.iter().all(|one| one.message.len() <= 512));
 }
+
+/// Every state of a record beside every state of a worker, before and after both deadlines.
+fn all_sights() -> Vec<(GateSnapshot, Timestamp)> {
+    let node = node("n");
+    let mut rebooted = under_way(&node);
+    rebooted.boot_id = Some("another".to_owned());
+    let mut pausing = under_way(&node);
+    pausing.attempt_started_at = None;
+    pausing.next_attempt_at = Some(Time(at(20)));
+    let mut records = vec![None, Some(under_way(&node)), Some(rebooted), Some(pausing)];
+    records.extend(
+        [
+            VerificationVerdict::Verified,
+            VerificationVerdict::Failed,
+            VerificationVerdict::Inconclusive,
+        ]
+        .map(|verdict| Some(with_verdict(&node, verdict))),
+    );
+    let failing = report(&[("dns-udp", false)]);
+    let running = WorkerView {
+        state: WorkerState::Running,
+        ..stuck(&node, "worker-image")
+    };
+    let mut strange = running.clone();
+    strange.owner_uid = Some("somebody".to_owned());
+    let workers = [
+        Observed::Absent,
+        Observed::NotAsked,
+        Observed::Unknown("no answer".to_owned()),
+        Observed::Present(ended(&node, 0, &report(&[("dns-udp", true)]), 5)),
+        Observed::Present(ended(&node, 1, &failing, 5)),
+        Observed::Present(stuck(&node, "worker-image")),
+        Observed::Present(running),
+        Observed::Present(strange),
+    ];
+    let mut sights = Vec::new();
+    for record in &records {
+        for worker in &workers {
+            for second in [6, 312, 901] {
+                let mut seen = snapshot(node.clone(), record.clone());
+                seen.worker = worker.clone();
+                sights.push((seen, at(second)));
+            }
+        }
+    }
+    sights
+}
+
+#[test]
+fn the_rest_of_the_cluster_counts_only_where_something_is_compared() {
+    let controls = || [control(&[], 6, 7), control(&["dns-udp"], 6, 7)];
+    let (mut compared, mut unread) = (0, 0);
+    for (mut seen, now) in all_sights() {
+        let is_read = is_compared(&seen, &settings(), now);
+        let blind = format!("{:?}", decide(&seen, &settings(), now));
+        let is_other = controls().into_iter().any(|control| {
+            seen.control = control;
+            blind != format!("{:?}", decide(&seen, &settings(), now))
+        });
+        assert!(is_read || !is_other, "{:?} at {now}", seen.worker);
+        compared += usize::from(is_read && is_other);
+        unread += usize::from(!is_read);
+    }
+    assert!(compared > 0 && unread > compared, "{compared} and {unread}");
+}

@@ -1,18 +1,16 @@
 //! What the audit log says of a roll: writes, evictions, and how soon room in a budget was used.
 //!
 //! Owns the counting. Everything is taken from the API server's log; the client that rolls is known by
-//! its user agent. A dry run changes nothing and is not a write. The leader's lease is renewed by the
-//! clock, not by work, and is left out. So is the making of a Node: that is a kubelet's work, which a
-//! rival's provider does for machines that are not there.
+//! its user agent. A dry run changes nothing and is not a write.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use shipshape_api::names::LEADER_LEASE;
 
 use super::eyes::Closures;
 use crate::audit::AuditEntry;
+use crate::bench::writes::{Actor, is_work, words};
 
 /// The counts of one roll.
 #[derive(Debug, Default)]
@@ -30,30 +28,11 @@ pub(super) struct Counts {
     pub(super) openings: Vec<f64>,
 }
 
-/// Who rolls, as the log names it, and from when on it counts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Actor {
-    /// How its user agent begins.
-    pub(super) agent: &'static str,
-    /// The start of the roll.
-    pub(super) since: Timestamp,
-}
-
-impl Actor {
-    fn did(self, entry: &AuditEntry) -> bool {
-        entry.user_agent.starts_with(self.agent) && entry.request_received_timestamp >= self.since
-    }
-}
-
 /// Counts what the actor did; the log must reach back to where the pods were bound.
 pub(super) fn count(entries: &[AuditEntry], actor: Actor, closures: &Closures) -> Counts {
     let mut counts = Counts::default();
     for entry in entries.iter().filter(|entry| actor.did(entry)) {
-        let is_write = matches!(
-            entry.verb.as_str(),
-            "create" | "update" | "patch" | "delete"
-        );
-        if !is_write || is_leadership(entry) || entry.is("create", "nodes") {
+        if !is_work(entry) {
             continue;
         }
         if entry.is_dry_run() {
@@ -68,21 +47,6 @@ pub(super) fn count(entries: &[AuditEntry], actor: Actor, closures: &Closures) -
     }
     counts.openings = openings(entries, actor, closures);
     counts
-}
-
-fn is_leadership(entry: &AuditEntry) -> bool {
-    let object = entry.object_ref.as_ref();
-    object.is_some_and(|it| it.resource == "leases" && it.name == LEADER_LEASE)
-}
-
-fn words(entry: &AuditEntry) -> String {
-    let Some(object) = &entry.object_ref else {
-        return format!("{} {}", entry.verb, entry.request_uri);
-    };
-    match object.subresource.as_str() {
-        "" => format!("{} {}", entry.verb, object.resource),
-        subresource => format!("{} {}/{subresource}", entry.verb, object.resource),
-    }
 }
 
 /// A granted eviction.

@@ -4,7 +4,6 @@
 
 mod beside;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,7 +12,7 @@ use super::log::Counts;
 use super::scene::{Case, PODS_PER_NODE};
 use crate::bench::table::Table;
 use crate::bench::usage::{as_f64, machine, megabytes};
-use crate::bench::{Figure, judge};
+use crate::bench::{Figure, judge, percentile, writes};
 use crate::kwok::Readiness;
 
 /// Processor time of the controller for each replaced node, in seconds.
@@ -104,9 +103,7 @@ impl Roll {
     }
 
     fn headroom(&self, percent: usize) -> Option<f64> {
-        let all = &self.counts.openings;
-        let place = (all.len().checked_sub(1)? * percent).div_ceil(100);
-        all.get(place).copied()
+        percentile(&self.counts.openings, percent)
     }
 
     fn shortfalls(&self) -> Vec<String> {
@@ -271,27 +268,21 @@ fn figures(rolls: &[&Roll]) -> Table {
 
 /// What was written, by kind, each rival beside us.
 fn writes(pairs: &[Pair]) -> Table {
-    let mut rolls: Vec<(String, &Roll)> = Vec::new();
+    let mut columns = Vec::new();
     for pair in pairs {
-        rolls.push((pair.ours.name(), &pair.ours));
+        let mut add = |name: String, roll: &'_ Roll| {
+            columns.push((name, roll.counts.writes.clone(), roll.replaced));
+        };
+        add(pair.ours.name(), &pair.ours);
         if let Some(Ok(theirs)) = &pair.theirs {
-            rolls.push(("Karpenter".to_owned(), theirs));
+            add("Karpenter".to_owned(), theirs);
         }
     }
-    let names = rolls.iter().map(|(name, _)| name.clone());
-    let mut table = Table::new(["writes a node".to_owned()].into_iter().chain(names));
-    let kinds: BTreeSet<&String> = rolls
+    let columns: Vec<_> = columns
         .iter()
-        .flat_map(|(_, roll)| roll.counts.writes.keys())
+        .map(|(name, writes, nodes)| (name.clone(), writes, *nodes))
         .collect();
-    for kind in kinds {
-        let cells = rolls.iter().map(|(_, roll)| {
-            let count = roll.counts.writes.get(kind).copied().unwrap_or_default();
-            format!("{:.2}", roll.per_node(count))
-        });
-        table.row([kind.clone()].into_iter().chain(cells));
-    }
-    table
+    writes::table(&columns)
 }
 
 fn milliseconds(seconds: Option<f64>) -> String {

@@ -70,25 +70,9 @@ impl Roller for ShipshapeRoller {
         Ok(roller)
     }
 
-    /// Until the controller has read what there is: its watches are logged only when they end, so its
-    /// lists of pods tell.
     async fn get_ready(&mut self, scene: &Scene) -> Result<()> {
         self.controller.start()?;
-        let deadline = Instant::now() + Duration::from_mins(1);
-        loop {
-            let entries = scene.plane.audit()?;
-            let mut ours = entries
-                .iter()
-                .filter(|entry| entry.user_agent.starts_with(OPERATOR));
-            if ours.any(|entry| entry.is("list", "pods") && entry.succeeded()) {
-                sleep(Duration::from_secs(3)).await;
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("the controller does not work\n{}", self.last_words());
-            }
-            sleep(Duration::from_millis(500)).await;
-        }
+        self.controller.wait_until_at_work(&scene.plane).await
     }
 
     fn pid(&self) -> Result<u32> {
