@@ -243,16 +243,16 @@ async fn call_for_real(plane: &ControlPlane, admin: &Client) {
     );
     nodes(&controller).list(&params).await.unwrap();
     let delete = DeleteParams::default();
-    assert_forbidden(pods(&controller).delete("web", &delete).await);
-    assert_forbidden(secrets(&controller).list(&params).await);
-    assert_forbidden(pods(&worker).list(&params).await);
-    assert_forbidden(nodes(&worker).list(&params).await);
-    assert_forbidden(secrets(&worker).list(&params).await);
+    assert_forbidden(&pods(&controller).delete("web", &delete).await);
+    assert_forbidden(&secrets(&controller).list(&params).await);
+    assert_forbidden(&pods(&worker).list(&params).await);
+    assert_forbidden(&nodes(&worker).list(&params).await);
+    assert_forbidden(&secrets(&worker).list(&params).await);
     assert_eq!(pods(admin).list(&params).await.unwrap().items.len(), 1);
 }
 
-fn assert_forbidden<T: std::fmt::Debug>(answer: Result<T, kube::Error>) {
-    let code = match &answer {
+fn assert_forbidden<T: std::fmt::Debug>(answer: &Result<T, kube::Error>) {
+    let code = match answer {
         Err(kube::Error::Api(status)) => status.code,
         _ => 0,
     };
