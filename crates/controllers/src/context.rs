@@ -89,7 +89,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             runs: Store::new(),
             tasks: Store::new()
