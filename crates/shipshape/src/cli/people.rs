@@ -29,7 +29,8 @@ pub(super) const STATUS: &str = "Examples:
 pub(super) const EXPLAIN: &str = "Examples:
   shipshape explain node/ip-10-0-3-7       why is this node not replaced yet?
   shipshape explain npr/january            what does this run wait for?
-  shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json";
+  shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json
+  shipshape explain pn/node-ip-10-0-3-7-1f2e --config controller.yaml   how does it stand at the gate?";
 pub(super) const SIMULATE: &str = "Examples:
   shipshape simulate scenarios/tight-budget.yaml --timeline roll.svg
   shipshape simulate scenarios/tight-budget.yaml --seeds 1..20
@@ -85,8 +86,11 @@ pub(crate) struct StatusOptions {
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
     /// What to explain.
-    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME", value_parser = target::any)]
+    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME|pn/NAME", value_parser = target::any)]
     pub(crate) target: Target,
+    /// The controller's settings, for times and limits of the gate [default: the defaults].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
