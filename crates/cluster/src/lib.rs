@@ -15,6 +15,7 @@ pub mod foreign;
 pub mod leader;
 pub mod ledger;
 pub mod lock;
+pub mod neighbours;
 pub mod node;
 pub mod patch;
 pub mod pending;

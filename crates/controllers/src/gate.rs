@@ -5,6 +5,7 @@
 //! more than is so. Must not keep anything between passes.
 
 mod act;
+pub(crate) mod neighbours;
 mod observe;
 mod removal;
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
 use shipshape_engine::verify::control::ControlView;
+use shipshape_engine::verify::neighbours::Neighbours;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
@@ -17,7 +18,7 @@ use shipshape_engine::verify::{
 };
 use shipshape_engine::view::{NodeView, Observed};
 
-use super::removal;
+use super::{neighbours, removal};
 use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
 use crate::error::PassError;
 
@@ -55,6 +56,7 @@ pub(super) async fn observe(
             leftovers: Vec::new(),
             control: ControlView::default(),
             removal: Observed::NotAsked,
+            neighbours: Neighbours::default(),
         };
         return Ok(is_new.then(|| (snapshot(), context.clock.now())));
     };
@@ -68,6 +70,7 @@ pub(super) async fn observe(
         leftovers: leftovers(context, &node, name.as_deref()),
         control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
+        neighbours: neighbours::look(context, settings, &node, is_begun(&record, &node)).await,
         worker: current,
         record: Observed::Present(record.as_ref().clone()),
         node: node.as_ref().clone(),
@@ -101,6 +104,12 @@ fn open_attempt(record: &PendingNode, node: &NodeView) -> Option<i32> {
     let is_of_now = told.boot_id.as_ref() == Some(&node.boot_id);
     let is_open = told.attempt_started_at.is_some();
     told.attempt.filter(|_| is_of_now && is_open)
+}
+
+/// Whether an attempt has begun on this boot.
+fn is_begun(record: &PendingNode, node: &NodeView) -> bool {
+    told(record)
+        .is_some_and(|told| told.boot_id.as_ref() == Some(&node.boot_id) && told.attempt.is_some())
 }
 
 async fn worker_of(
