@@ -7,11 +7,13 @@ mod legacy;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use shipshape_api::names;
+use shipshape_controllers::Tuning;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::span::written;
 use shipshape_engine::verify::settings::{
@@ -244,6 +246,52 @@ impl Config {
             .map_err(|message| anyhow::anyhow!("{}: {message}", path.display()))?;
         config.check().with_context(|| path.display().to_string())?;
         Ok(config)
+    }
+
+    /// What applies at once when the file changes.
+    pub(crate) fn tuned(&self) -> (&Settings, Option<GateSettings>) {
+        (&self.settings, self.gate())
+    }
+
+    /// The same, as the operator takes it.
+    pub(crate) fn tuning(&self) -> Tuning {
+        Tuning {
+            settings: Arc::new(self.settings.clone()),
+            gate: self.gate().map(Arc::new),
+        }
+    }
+
+    /// What a process takes from the file when it starts and at no other time: blocks and what is in them.
+    pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+        // Taken apart in full, so that a block that is added has to find its place.
+        let Self {
+            namespace,
+            lock_namespace,
+            leader_election,
+            settings: _,
+            providers,
+            etcd,
+            worker: _,
+            reconciliation: _,
+            node_management: _,
+            verification: _,
+            config: _,
+            metrics,
+            health,
+            logging,
+            kubernetes,
+        } = self;
+        vec![
+            ("namespace", namespace.clone()),
+            ("lockNamespace", format!("{lock_namespace:?}")),
+            ("leaderElection", format!("{leader_election:?}")),
+            ("providers", format!("{providers:?}")),
+            ("etcd", format!("{etcd:?}")),
+            ("metrics", format!("{metrics:?}")),
+            ("health", format!("{health:?}")),
+            ("logging", format!("{logging:?}")),
+            ("kubernetes", format!("{kubernetes:?}")),
+        ]
     }
 
     /// Settings of the gate, where the file names a worker.
