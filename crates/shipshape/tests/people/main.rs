@@ -11,4 +11,5 @@ mod demo;
 mod orders;
 mod plan;
 mod rehearsal;
+mod release;
 mod views;
