@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod lock;
 pub mod neighbours;
 pub mod node;
+pub mod own_node;
 pub mod patch;
 pub mod pending;
 pub mod queue;
