@@ -440,6 +440,22 @@ kubernetes: { kubeconfigPath: "", qps: 50, burst: 100 }
 "#;
 
     #[test]
+    fn the_examples_of_the_gate_are_taken() {
+        for name in [
+            "controller",
+            "controller-cluster-autoscaler",
+            "controller-publish-only",
+        ] {
+            let path = format!(
+                "{}/../../examples/gate/{name}.yaml",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            let config = Config::load(Some(Path::new(&path))).unwrap();
+            assert!(config.gate().is_some(), "{name}");
+        }
+    }
+
+    #[test]
     fn a_file_of_the_gates_predecessor_is_taken_as_it_is() {
         assert_eq!(refusal(SEED), None);
         let config: Config = shipshape_scenarios::yaml::read(SEED).unwrap();
