@@ -28,6 +28,17 @@ pub(crate) struct Neighbourhood {
     pools: Answer<PoolView>,
 }
 
+/// How far a node is: others are asked only when their word may count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No attempt has begun.
+    Before,
+    /// Nothing is known yet, or it has failed.
+    UnderWay,
+    /// It may be let go.
+    After,
+}
+
 type Answer<T> = Arc<Mutex<Option<(Timestamp, Observed<Vec<T>>)>>>;
 
 /// Asks for what a decision about the node needs.
@@ -35,13 +46,12 @@ pub(super) async fn look(
     context: &Context,
     settings: &GateSettings,
     node: &NodeView,
-    is_begun: bool,
+    stage: Stage,
 ) -> Neighbours {
     let known = &context.neighbourhood;
     let now = context.clock.now();
     let mut seen = Neighbours::default();
-    // Before its first attempt a node is far from being let go.
-    if is_begun && are_rules_needed(node, settings) {
+    if stage == Stage::After && are_rules_needed(node, settings) {
         seen.rules = match remembered(&known.rules, now) {
             Some(rules) => rules,
             None => {
@@ -50,7 +60,7 @@ pub(super) async fn look(
             }
         };
     }
-    if !is_begun && node.labels.contains_key(POOL_LABEL) {
+    if stage == Stage::Before && node.labels.contains_key(POOL_LABEL) {
         seen.pools = match remembered(&known.pools, now) {
             Some(pools) => pools,
             None => {

@@ -10,7 +10,7 @@ use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
 use shipshape_engine::verify::control::ControlView;
 use shipshape_engine::verify::neighbours::Neighbours;
-use shipshape_engine::verify::outcome::WorkerView;
+use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
     GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us, record,
@@ -18,7 +18,8 @@ use shipshape_engine::verify::{
 };
 use shipshape_engine::view::{NodeView, Observed};
 
-use super::{neighbours, removal};
+use super::neighbours::{self, Stage};
+use super::removal;
 use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
 use crate::error::PassError;
 
@@ -70,7 +71,8 @@ pub(super) async fn observe(
         leftovers: leftovers(context, &node, name.as_deref()),
         control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
-        neighbours: neighbours::look(context, settings, &node, is_begun(&record, &node)).await,
+        neighbours: neighbours::look(context, settings, &node, stage(&record, &node, &current))
+            .await,
         worker: current,
         record: Observed::Present(record.as_ref().clone()),
         node: node.as_ref().clone(),
@@ -106,10 +108,20 @@ fn open_attempt(record: &PendingNode, node: &NodeView) -> Option<i32> {
     told.attempt.filter(|_| is_of_now && is_open)
 }
 
-/// Whether an attempt has begun on this boot.
-fn is_begun(record: &PendingNode, node: &NodeView) -> bool {
-    told(record)
-        .is_some_and(|told| told.boot_id.as_ref() == Some(&node.boot_id) && told.attempt.is_some())
+/// How far the node is, as far as others have a say in it.
+fn stage(record: &PendingNode, node: &NodeView, current: &Observed<WorkerView>) -> Stage {
+    let told = told(record).filter(|told| told.boot_id.as_ref() == Some(&node.boot_id));
+    let has_ended = |worker: &WorkerView| matches!(worker.state, WorkerState::Ended(_));
+    let verdict = told.and_then(|told| told.verdict);
+    if told.is_none_or(|told| told.attempt.is_none()) {
+        Stage::Before
+    } else if verdict == Some(VerificationVerdict::Verified)
+        || current.present().is_some_and(has_ended)
+    {
+        Stage::After
+    } else {
+        Stage::UnderWay
+    }
 }
 
 async fn worker_of(

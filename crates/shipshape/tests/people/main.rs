@@ -8,6 +8,7 @@
 mod cluster;
 mod controller;
 mod demo;
+mod gate;
 mod orders;
 mod plan;
 mod rehearsal;
