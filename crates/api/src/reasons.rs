@@ -87,6 +87,10 @@ pub const VERIFICATION_FAILED: &str = "VerificationFailed";
 pub const INCONCLUSIVE: &str = "Inconclusive";
 /// An attempt failed and another follows.
 pub const CHECK_FAILED: &str = "CheckFailed";
+/// A NodeReadinessRule manages the gate's taint, which the gate therefore leaves alone.
+pub const TAINT_OWNED_ELSEWHERE: &str = "TaintOwnedElsewhere";
+/// The node's NodePool does not declare the gate's taint as a startup taint.
+pub const WRONG_NODE_POOL: &str = "WrongNodePool";
 /// A failed node is removed.
 pub const REMOVING_FAILED_NODE: &str = "RemovingFailedNode";
 /// A failed node would be removed, but a limit or another operation forbids it.

@@ -105,7 +105,7 @@ pub async fn delete(client: &Client, target: &ForeignObject) -> Result<()> {
 }
 
 /// The kind in the version that the server prefers, if it serves the group at all.
-async fn served(
+pub(crate) async fn served(
     client: &Client,
     group: &str,
     kind: &str,

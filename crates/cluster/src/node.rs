@@ -15,7 +15,7 @@ use crate::error::{ErrorClass, Result, call};
 use crate::patch::{self, Written};
 use shipshape_api::names::ANNOTATION_CORDONED_BY;
 
-pub use gate::with_open_gate;
+pub use gate::{carries, with_open_gate, without_gate};
 pub use mark::with_marks;
 
 /// What a live read found.
@@ -89,6 +89,11 @@ impl Nodes {
                 uid: node.uid().unwrap_or_default(),
             },
         })
+    }
+
+    /// Reads one node live, whichever it is.
+    pub async fn named(&self, name: &str) -> Result<Node> {
+        call("get", format!("Node {name}"), self.api.get(name)).await
     }
 
     /// Closes the node for new pods in the name of an operation, if it is still as it was read.

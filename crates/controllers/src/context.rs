@@ -28,6 +28,7 @@ use tokio::sync::Notify;
 use crate::error::PassError;
 use crate::etcd::EtcdAccess;
 use crate::evictions::Evictions;
+use crate::gate::neighbours::Neighbourhood;
 use crate::metered::Metered;
 use crate::operator::{Places, Providers};
 use crate::run::groups::Memberships;
@@ -89,7 +90,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             runs: Store::new(),
             tasks: Store::new()
@@ -277,6 +278,8 @@ pub(crate) struct Context {
     pub(crate) removals: RemovalStore,
     /// Settings of the gate, where it is on; the namespace of its workers is always named.
     pub(crate) gate: Option<Arc<GateSettings>>,
+    /// What others have said of the gate's taints a moment ago.
+    pub(crate) neighbourhood: Neighbourhood,
     pub(crate) lines: Lines,
     providers: Providers,
 }
@@ -316,6 +319,7 @@ impl Context {
             workers: Workers::new(client.clone()),
             removals: RemovalStore::new(client.clone(), &places.namespace),
             gate: gate.map(|gate| in_namespace(&gate, &places.namespace)),
+            neighbourhood: Neighbourhood::default(),
             lines: Lines::default(),
             providers,
             settings,

@@ -5,6 +5,7 @@
 //! more than is so. Must not keep anything between passes.
 
 mod act;
+pub(crate) mod neighbours;
 mod observe;
 mod removal;
 
@@ -60,6 +61,9 @@ async fn pass(
     key: &Key,
 ) -> Result<Option<Timestamp>, PassError> {
     let Some((snapshot, now)) = observe::observe(context, settings, key).await? else {
+        if context.stores.nodes.get(key).is_none() {
+            context.vitals.saw_node_go(&key.name);
+        }
         return Ok(None);
     };
     let Decision {
@@ -81,6 +85,11 @@ async fn pass(
         let record = Key::of(record);
         context.stores.pending.expect(&record, version);
     }
+    let before = record.status.as_ref();
+    let before = before.and_then(|status| status.verification.as_ref());
+    let now = status.verification.as_ref();
+    let node = &snapshot.node.name;
+    context.vitals.saw_verification(node, before, now);
     tell(context, &snapshot.node, &notices).await;
     perform(context, provider, &after).await?;
     Ok(wake)

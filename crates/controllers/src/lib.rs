@@ -19,10 +19,12 @@ mod report;
 mod run;
 mod sweep;
 mod task;
+mod tuning;
 mod vitals;
 mod watches;
 
 pub use etcd::EtcdAccess;
 pub use operator::{Operator, Places, Providers};
 pub use run::ask_dry_runs;
+pub use tuning::{LiveTuning, Retune, Tuning};
 pub use vitals::{Readiness, Vitals};

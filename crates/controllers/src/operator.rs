@@ -11,12 +11,11 @@ use shipshape_api::names;
 use shipshape_cluster::leader::{self, Ended, Leader};
 use shipshape_cluster::queue::{self, Pace, Queue};
 use shipshape_cluster::{Clock, Key, Shutdown};
-use shipshape_engine::settings::Settings;
-use shipshape_engine::verify::settings::GateSettings;
 use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::etcd::EtcdAccess;
+use crate::tuning::{LiveTuning, Tuning};
 use crate::vitals::Vitals;
 use crate::{gate, pending, relics, run, sweep, task, watches};
 
@@ -56,14 +55,12 @@ pub struct Operator {
     pub client: Client,
     /// The time.
     pub clock: Clock,
-    /// Deadlines and other constants of decisions.
-    pub settings: Arc<Settings>,
+    /// What decisions go by; it may change.
+    pub tuning: LiveTuning,
     /// The clouds.
     pub providers: Providers,
     /// The way to etcd, where control planes with a member may be replaced.
     pub etcd: Option<EtcdAccess>,
-    /// Settings of the gate that new nodes must pass; `None` where there is none.
-    pub gate: Option<Arc<GateSettings>>,
     /// Where and who.
     pub places: Places,
     /// How leadership is held; `None` when only one process can exist.
@@ -77,28 +74,34 @@ impl Operator {
     /// the cluster knows.
     pub async fn run(&self, shutdown: &Shutdown) {
         let Some(election) = &self.election else {
-            return Box::pin(self.work(shutdown)).await;
+            return Box::pin(self.lead(shutdown)).await;
         };
         let leader = Leader::new(self.client.clone(), self.clock, election.clone());
         while !shutdown.has_begun() {
-            match leader.run(shutdown, Box::pin(self.work(shutdown))).await {
+            match leader.run(shutdown, Box::pin(self.lead(shutdown))).await {
                 Ended::Finished(()) | Ended::Stopped => return,
                 Ended::Lost => {}
             }
         }
     }
 
-    /// One term: stores first, then the controllers.
-    async fn work(&self, shutdown: &Shutdown) {
+    /// One term, with whatever tuning there is meanwhile.
+    async fn lead(&self, shutdown: &Shutdown) {
+        let work = |tuning, end| async move { Box::pin(self.work(tuning, &end)).await };
+        self.tuning.follow(shutdown, work).await;
+    }
+
+    /// Stores first, then the controllers.
+    async fn work(&self, tuning: Tuning, shutdown: &Shutdown) {
         let context = Context::new(
             self.client.clone(),
             self.clock,
-            Arc::clone(&self.settings),
+            tuning.settings,
             self.providers.clone(),
             Surroundings {
                 places: &self.places,
                 etcd: self.etcd.clone(),
-                gate: self.gate.clone(),
+                gate: tuning.gate,
                 vitals: self.vitals.clone(),
             },
         );

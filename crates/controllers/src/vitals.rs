@@ -1,26 +1,32 @@
 //! Vitals: what a process shows of itself to the outside, as metrics and as readiness.
 //!
-//! Owns the names of all metrics and which labels they have: none grows with the cluster, so there is
-//! neither a node nor a run among them. Must not be read by a decision. Written by the operator and
-//! its passes; read by whoever serves `/metrics` and `/readyz`. `docs/controller.md` lists the names.
+//! Owns the names of all metrics and which labels they have: of ours none grows with the cluster, so there is
+//! neither a node nor a run among them; those that kube-node-ready promises for each node go with the node.
+//! Must not be read by a decision. Written by the operator and its passes; read by whoever serves `/metrics`
+//! and `/readyz`. `docs/controller.md` lists the names.
 
 mod families;
+mod gate;
+mod per_node;
 mod progress;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use shipshape_api::NodePatchTaskStatus;
+use shipshape_api::{NodePatchTaskStatus, Verification};
 use shipshape_cluster::queue::Outcome;
 use shipshape_engine::ledger::Ledger;
 
 use crate::context::Stores;
 use crate::watches::Queues;
 use families::{Families, number};
+use gate::GateFamilies;
+use per_node::PerNode;
 
 /// Whether a process can do its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +67,9 @@ pub struct Vitals {
 struct Shared {
     registry: Registry,
     families: Families,
+    gate: GateFamilies,
     has_answer: AtomicBool,
-    term: Mutex<Option<TermView>>,
+    term: Arc<Mutex<Option<TermView>>>,
 }
 
 /// What is looked at when somebody asks, while this process leads.
@@ -74,14 +81,18 @@ struct TermView {
 
 impl Default for Vitals {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("shipshape");
-        let families = Families::register(&mut registry);
+        let mut registry = Registry::default();
+        let families = Families::register(registry.sub_registry_with_prefix("shipshape"));
+        let gate = GateFamilies::register(&mut registry);
+        let term = Arc::new(Mutex::new(None));
+        registry.register_collector(Box::new(PerNode(Arc::clone(&term))));
         Self {
             shared: Arc::new(Shared {
                 registry,
                 families,
+                gate,
                 has_answer: AtomicBool::new(false),
-                term: Mutex::new(None),
+                term,
             }),
         }
     }
@@ -156,6 +167,9 @@ impl Vitals {
             Outcome::Retry { class } => class.to_string(),
         };
         self.families().pass(kind, word);
+        if kind == "gate" && matches!(outcome, Outcome::Retry { .. }) {
+            self.shared.gate.error();
+        }
     }
 
     /// What a task's status said before and says now.
@@ -165,14 +179,44 @@ impl Vitals {
         }
     }
 
+    /// What the record of a node at the gate said before and says now.
+    pub(crate) fn saw_verification(
+        &self,
+        node: &str,
+        old: Option<&Verification>,
+        new: Option<&Verification>,
+    ) {
+        if let Some(new) = new {
+            self.shared.gate.progress(node, old, new);
+        }
+    }
+
+    /// The gate has opened for a new node, so many seconds after its creation.
+    pub(crate) fn saw_opening(&self, seconds: f64) {
+        self.shared.gate.opened(seconds);
+    }
+
+    /// A node is gone, and what was counted for it alone.
+    pub(crate) fn saw_node_go(&self, node: &str) {
+        self.shared.gate.drop_node(node);
+    }
+
+    /// What came of a look at settings that have changed, and whether what is on disk is not what is applied.
+    pub fn saw_settings(&self, outcome: &'static str, is_stale: bool) {
+        self.families().settings(outcome, is_stale);
+    }
+
     /// Sets what is counted afresh whenever somebody asks.
     fn look(&self) {
+        self.shared.gate.is_healthy(self.readiness().is_ready());
         let term = self.term();
         let families = self.families();
         families.leads(term.is_some());
         let Some(term) = term.as_ref() else {
+            self.shared.gate.forget();
             return families.forget();
         };
+        self.shared.gate.look(&term.stores);
         families.queue("runs", number(term.queues.runs.len()));
         families.queue("tasks", number(term.queues.tasks.len()));
         families.queue("pending", number(term.queues.pending.len()));
@@ -209,5 +253,6 @@ impl Term {
 impl Drop for Term {
     fn drop(&mut self) {
         *self.vitals.term() = None;
+        self.vitals.shared.gate.forget();
     }
 }

@@ -3,6 +3,9 @@
 //! Owns the answers, as values that can be printed or sent. Must not ask the cluster: whoever calls
 //! brings the objects. Called by the command line, which adds events and draws.
 
+mod gate;
+#[cfg(test)]
+mod gate_tests;
 mod node;
 mod run;
 mod task;
@@ -15,6 +18,7 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 
 use crate::view::{BudgetView, NodeView, PodView};
 
+pub use gate::{GateScene, at_gate, is_at_gate, pending};
 pub use node::{node, task_of_node};
 pub use run::run;
 pub use task::{after_deadline, task};

@@ -9,6 +9,7 @@ mod attempt;
 pub mod control;
 mod draft;
 pub mod effect;
+pub mod neighbours;
 pub mod outcome;
 pub mod passage;
 pub mod record;
@@ -26,6 +27,7 @@ use crate::decision::{Decision, Effect, PodTarget};
 use crate::view::{NodeView, Observed};
 use control::ControlView;
 use draft::Draft;
+use neighbours::Neighbours;
 use outcome::WorkerView;
 use removal::RemovalView;
 use settings::{GateSettings, Mode};
@@ -45,6 +47,8 @@ pub struct GateSnapshot {
     pub control: ControlView,
     /// What must be known before the node is removed; asked for only when that is wanted.
     pub removal: Observed<RemovalView>,
+    /// Others who have a say in the gate's taints; asked only when it matters.
+    pub neighbours: Neighbours,
 }
 
 /// Decides what one look at a node leads to.

@@ -15,7 +15,8 @@ use shipshape_scenarios::swarm::Seeds;
 use crate::connect::ClusterOptions;
 use crate::controller::serve::BindAddress;
 pub(crate) use people::{
-    CompletionsOptions, ExplainOptions, PlanOptions, RetryOptions, RunOptions, StatusOptions,
+    CompletionsOptions, ExplainOptions, PlanOptions, ReleaseOptions, RetryOptions, RunOptions,
+    StatusOptions,
 };
 pub(crate) use verify::VerifyOptions;
 
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Try a parked or failed node again.
     #[command(after_help = people::RETRY)]
     Retry(RetryOptions),
+    /// Take the gate's taints off all nodes, and its records and pods away, when the gate is taken away.
+    #[command(after_help = people::RELEASE)]
+    ReleaseNodes(ReleaseOptions),
     /// Print a script that completes commands and options in a shell.
     #[command(after_help = people::COMPLETIONS)]
     Completions(CompletionsOptions),

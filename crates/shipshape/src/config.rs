@@ -7,11 +7,13 @@ mod legacy;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use shipshape_api::names;
+use shipshape_controllers::Tuning;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::span::written;
 use shipshape_engine::verify::settings::{
@@ -246,6 +248,52 @@ impl Config {
         Ok(config)
     }
 
+    /// What applies at once when the file changes.
+    pub(crate) fn tuned(&self) -> (&Settings, Option<GateSettings>) {
+        (&self.settings, self.gate())
+    }
+
+    /// The same, as the operator takes it.
+    pub(crate) fn tuning(&self) -> Tuning {
+        Tuning {
+            settings: Arc::new(self.settings.clone()),
+            gate: self.gate().map(Arc::new),
+        }
+    }
+
+    /// What a process takes from the file when it starts and at no other time: blocks and what is in them.
+    pub(crate) fn fixed(&self) -> Vec<(&'static str, String)> {
+        // Taken apart in full, so that a block that is added has to find its place.
+        let Self {
+            namespace,
+            lock_namespace,
+            leader_election,
+            settings: _,
+            providers,
+            etcd,
+            worker: _,
+            reconciliation: _,
+            node_management: _,
+            verification: _,
+            config: _,
+            metrics,
+            health,
+            logging,
+            kubernetes,
+        } = self;
+        vec![
+            ("namespace", namespace.clone()),
+            ("lockNamespace", format!("{lock_namespace:?}")),
+            ("leaderElection", format!("{leader_election:?}")),
+            ("providers", format!("{providers:?}")),
+            ("etcd", format!("{etcd:?}")),
+            ("metrics", format!("{metrics:?}")),
+            ("health", format!("{health:?}")),
+            ("logging", format!("{logging:?}")),
+            ("kubernetes", format!("{kubernetes:?}")),
+        ]
+    }
+
     /// Settings of the gate, where the file names a worker.
     pub(crate) fn gate(&self) -> Option<GateSettings> {
         let worker = self.worker.clone()?;
@@ -390,6 +438,22 @@ health: { port: 8081 }
 logging: { level: info, format: json }
 kubernetes: { kubeconfigPath: "", qps: 50, burst: 100 }
 "#;
+
+    #[test]
+    fn the_examples_of_the_gate_are_taken() {
+        for name in [
+            "controller",
+            "controller-cluster-autoscaler",
+            "controller-publish-only",
+        ] {
+            let path = format!(
+                "{}/../../examples/gate/{name}.yaml",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            let config = Config::load(Some(Path::new(&path))).unwrap();
+            assert!(config.gate().is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn a_file_of_the_gates_predecessor_is_taken_as_it_is() {

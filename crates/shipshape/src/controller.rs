@@ -2,6 +2,7 @@
 //!
 //! Owns the wiring of client, clouds, servers and signals.
 
+mod reload;
 mod requests;
 pub(crate) mod serve;
 
@@ -11,9 +12,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::client::ClientBuilder;
+use shipshape_api::names::LEADER_LEASE;
+use shipshape_cluster::events::{self, Events};
 use shipshape_cluster::{Clock, Shutdown, leader};
-use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
+use shipshape_controllers::{EtcdAccess, LiveTuning, Operator, Places, Providers, Vitals};
 use shipshape_etcd::{EtcdClient, EtcdSettings};
 use shipshape_simulator::cloud::wire::RemoteCloud;
 
@@ -23,6 +27,7 @@ use crate::connect::{self, ClusterOptions};
 use crate::logs;
 use crate::namespace;
 use crate::signals::Signals;
+use reload::{Ears, Watched};
 use requests::Counting;
 use serve::BindAddress;
 
@@ -33,7 +38,7 @@ const USER_AGENT: &str = concat!("shipshape/", env!("CARGO_PKG_VERSION"));
 const LOCK_NAMESPACE: &str = "LOCK_NAMESPACE";
 
 pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
-    let mut config = Config::load(options.config.as_deref())?;
+    let config = Config::load(options.config.as_deref())?;
     let format = options.log_format.or(config.logging.format);
     let level = options
         .log_level
@@ -48,9 +53,6 @@ pub(crate) fn run(options: &ControllerOptions) -> anyhow::Result<ExitCode> {
         tracing::info!(
             "kubernetes.qps and kubernetes.burst have no effect: the server's own fairness decides"
         );
-    }
-    if let Some(leader_elect) = options.leader_elect {
-        config.leader_election.enabled = leader_elect;
     }
     let lock_namespace = lock_namespace(&config)?;
     // A pass takes a millisecond, so one thread is enough; and what it frees it uses again, where each
@@ -72,22 +74,34 @@ async fn work(
     let vitals = Vitals::default();
     let _metrics = serve::metrics(&metrics_address(options, &config), &vitals).await?;
     let _health = serve::health(&health_address(options, &config), &vitals).await?;
-    let gate = config.gate();
+    let client = client(options, &config, &vitals).await?;
+    let (retune, tuning) = LiveTuning::live(config.tuning());
+    let elects = options
+        .leader_elect
+        .unwrap_or(config.leader_election.enabled);
     let operator = Operator {
-        client: client(options, &config, &vitals).await?,
+        client: client.clone(),
         clock: Clock::System,
-        settings: Arc::new(config.settings.clone()),
+        tuning,
         providers: providers(&config)?,
         etcd: config.etcd.as_ref().map(etcd),
-        gate: gate.map(Arc::new),
-        election: election(&config, &identity),
+        election: elects.then(|| election(&config, &identity)),
         places: Places {
             lock_namespace,
-            namespace: config.namespace,
-            identity,
+            namespace: config.namespace.clone(),
+            identity: identity.clone(),
         },
-        vitals,
+        vitals: vitals.clone(),
     };
+    let ears = Ears {
+        retune,
+        vitals,
+        events: Events::new(client, Clock::System, events::Settings::new(&identity)),
+        about: lease(&config),
+    };
+    let file = options.config.as_deref();
+    let file = file.map(|path| Watched::new(path, config));
+    let following = file.map(|file| tokio::spawn(reload::follow(file, ears)));
     let shutdown = Shutdown::new();
     let told = shutdown.clone();
     let work = tokio::spawn(async move { operator.run(&told).await });
@@ -100,9 +114,25 @@ async fn work(
         }
         asked = signals.asked() => tracing::info!(?asked, "stopping"),
     }
+    if let Some(following) = following {
+        following.abort();
+    }
     shutdown.begin();
     work.await.context("the controllers ended badly")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lease of the controllers, for events about all of them.
+fn lease(config: &Config) -> ObjectReference {
+    let place = config.leader_election.namespace.as_ref();
+    let name = config.leader_election.id.as_deref();
+    ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        name: Some(name.unwrap_or(LEADER_LEASE).to_owned()),
+        namespace: Some(place.unwrap_or(&config.namespace).clone()),
+        ..ObjectReference::default()
+    }
 }
 
 fn metrics_address(options: &ControllerOptions, config: &Config) -> BindAddress {
@@ -194,9 +224,9 @@ fn aws(config: &config::Aws) -> shipshape_provider_aws::Regions {
     })
 }
 
-fn election(config: &Config, identity: &str) -> Option<leader::Settings> {
+fn election(config: &Config, identity: &str) -> leader::Settings {
     let LeaderElection {
-        enabled,
+        enabled: _,
         lease_duration,
         renew_deadline,
         retry_period,
@@ -207,13 +237,13 @@ fn election(config: &Config, identity: &str) -> Option<leader::Settings> {
         .clone()
         .unwrap_or_else(|| config.namespace.clone());
     let usual = leader::Settings::new(place, identity);
-    enabled.then(|| leader::Settings {
+    leader::Settings {
         name: id.clone().unwrap_or_else(|| usual.name.clone()),
         lease_duration: duration(lease_duration),
         renew_deadline: duration(renew_deadline),
         retry_period: duration(retry_period),
         ..usual
-    })
+    }
 }
 
 fn duration(value: SignedDuration) -> Duration {

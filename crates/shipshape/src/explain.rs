@@ -11,11 +11,13 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
-use shipshape_api::{NodePatchRun, NodePatchTask};
-use shipshape_engine::explain::{self, Explanation, Scene, task_of_node};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode, TaskStep};
+use shipshape_engine::explain::{self, Explanation, GateScene, Scene, task_of_node};
+use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
 use crate::cli::{ExplainOptions, Format};
+use crate::config::Config;
 use crate::connect::Cluster;
 use crate::drawing::{is_coloured, paint, relative, short};
 use crate::failure::Failure;
@@ -48,9 +50,10 @@ struct EventLine {
 }
 
 pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
+    let gate = gate(options)?;
     super::block_on(async {
         let cluster = Cluster::connect(&options.cluster).await?;
-        let told = tell_all(&cluster, &options.target).await?;
+        let told = tell_all(&cluster, &options.target, gate.as_ref()).await?;
         match options.output {
             Format::Text => say(&words(&told, is_coloured()))?,
             Format::Json => say(&format!("{}\n", serde_json::to_string(&told)?))?,
@@ -59,21 +62,71 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn tell_all(cluster: &Cluster, target: &Target) -> Result<Told, Failure> {
+/// Settings of the gate in the controller's file, if one was named that has them.
+fn gate(options: &ExplainOptions) -> anyhow::Result<Option<GateSettings>> {
+    let Some(path) = &options.config else {
+        return Ok(None);
+    };
+    let config =
+        Config::load(Some(path)).map_err(|wrong| Failure::WrongInput(format!("{wrong:#}")))?;
+    Ok(config.gate())
+}
+
+async fn tell_all(
+    cluster: &Cluster,
+    target: &Target,
+    gate: Option<&GateSettings>,
+) -> Result<Told, Failure> {
+    let (explanation, about) = match target.thing {
+        Thing::Run | Thing::Task => tell_work(cluster, target).await?,
+        Thing::Node => tell_node(cluster, &target.name, gate).await?,
+        Thing::Pending => tell_pending(cluster, &target.name, gate).await?,
+    };
+    Ok(Told {
+        now: cluster.now().await?,
+        explanation,
+        events: events(cluster, about).await?,
+    })
+}
+
+async fn tell_work(
+    cluster: &Cluster,
+    target: &Target,
+) -> Result<(Explanation, Option<About>), Failure> {
     let runs: Vec<NodePatchRun> = cluster.all().await?;
     let tasks: Vec<NodePatchTask> = cluster.all().await?;
-    let nodes: Vec<NodeView> = match target.thing {
-        Thing::Node => {
-            let nodes: Vec<Node> = cluster.all().await?;
-            nodes.iter().map(NodeView::of).collect()
-        }
-        Thing::Run | Thing::Task => Vec::new(),
-    };
     let task = match target.thing {
-        Thing::Node => task_of_node(&tasks, &target.name),
         Thing::Task => Some(find_task(cluster, target, &tasks)?),
-        Thing::Run => None,
+        Thing::Run | Thing::Node | Thing::Pending => None,
     };
+    let (budgets, pods) = around(cluster, task).await?;
+    let scene = Scene {
+        runs: &runs,
+        tasks: &tasks,
+        nodes: &[],
+        budgets: &budgets,
+        pods: &pods,
+    };
+    if let Some(task) = task {
+        return Ok((explain::task(task, &scene), Some(about(task))));
+    }
+    let run = find_run(cluster, &target.name).await?;
+    let about = ("NodePatchRun", run.namespace(), run.name_any());
+    Ok((explain::run(&run, &scene), Some(about)))
+}
+
+/// A node: by its task while one works on it, else by how it stands at the gate, else by its place in a plan.
+async fn tell_node(
+    cluster: &Cluster,
+    name: &str,
+    gate: Option<&GateSettings>,
+) -> Result<(Explanation, Option<About>), Failure> {
+    let runs: Vec<NodePatchRun> = cluster.all().await?;
+    let tasks: Vec<NodePatchTask> = cluster.all().await?;
+    let records: Vec<PendingNode> = cluster.all().await?;
+    let nodes: Vec<Node> = cluster.all().await?;
+    let nodes: Vec<NodeView> = nodes.iter().map(NodeView::of).collect();
+    let task = task_of_node(&tasks, name);
     let (budgets, pods) = around(cluster, task).await?;
     let scene = Scene {
         runs: &runs,
@@ -82,26 +135,62 @@ async fn tell_all(cluster: &Cluster, target: &Target) -> Result<Told, Failure> {
         budgets: &budgets,
         pods: &pods,
     };
-    let (explanation, about) = match (target.thing, task) {
-        (Thing::Run, _) => {
-            let run = find_run(cluster, &target.name).await?;
-            let about = ("NodePatchRun", run.namespace(), run.name_any());
-            (Some(explain::run(&run, &scene)), Some(about))
-        }
-        (Thing::Task, Some(task)) => (Some(explain::task(task, &scene)), Some(about(task))),
-        (_, task) => (explain::node(&target.name, &scene), task.map(about)),
+    let assumed = GateSettings::default();
+    let at_gate = GateScene {
+        records: &records,
+        settings: gate.unwrap_or(&assumed),
+        is_assumed: gate.is_none(),
     };
-    let explanation = explanation.ok_or_else(|| {
-        let name = &target.name;
+    let live = nodes.iter().find(|node| node.name == name);
+    let gates = explain::at_gate(name, live, &at_gate);
+    let is_worked_on = task.is_some_and(|task| !is_over(task));
+    if let Some(told) = gates
+        .clone()
+        .filter(|_| !is_worked_on && explain::is_at_gate(name, live, &at_gate))
+    {
+        return Ok((told, Some(("Node", None, name.to_owned()))));
+    }
+    let mut told = explain::node(name, &scene).ok_or_else(|| {
         Failure::Refused(format!(
             "there is no node {name}, and no task ever was about one of that name"
         ))
     })?;
-    Ok(Told {
-        now: cluster.now().await?,
-        explanation,
-        events: events(cluster, about).await?,
-    })
+    if let Some(gates) = gates {
+        told.notes.push(format!("at the gate: {}", gates.state));
+    }
+    let about = task.map_or(("Node", None, name.to_owned()), about);
+    Ok((told, Some(about)))
+}
+
+fn is_over(task: &NodePatchTask) -> bool {
+    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+    step.is_some_and(TaskStep::is_final)
+}
+
+async fn tell_pending(
+    cluster: &Cluster,
+    name: &str,
+    gate: Option<&GateSettings>,
+) -> Result<(Explanation, Option<About>), Failure> {
+    let records: Vec<PendingNode> = cluster.all().await?;
+    let record = records.iter().find(|one| one.name_any() == name);
+    let record = record.ok_or_else(|| {
+        Failure::Refused(format!(
+            "there is no PendingNode {name}; name its node instead: node/NAME"
+        ))
+    })?;
+    let node = record.spec.node_name.clone().unwrap_or_default();
+    let nodes: Vec<Node> = cluster.all().await?;
+    let live = nodes.iter().find(|one| one.name_any() == node);
+    let live = live.map(NodeView::of);
+    let assumed = GateSettings::default();
+    let scene = GateScene {
+        records: &records,
+        settings: gate.unwrap_or(&assumed),
+        is_assumed: gate.is_none(),
+    };
+    let told = explain::pending(record, live.as_ref(), &scene);
+    Ok((told, Some(("Node", None, node))))
 }
 
 type About = (&'static str, Option<String>, String);
@@ -132,9 +221,11 @@ async fn around(
 
 /// The latest events about an object, the oldest first.
 async fn events(cluster: &Cluster, about: Option<About>) -> Result<Vec<EventLine>, Failure> {
-    let Some((kind, Some(namespace), name)) = about else {
+    let Some((kind, namespace, name)) = about else {
         return Ok(Vec::new());
     };
+    // Events about what has no namespace are kept in that one.
+    let namespace = namespace.unwrap_or_else(|| "default".to_owned());
     let api: Api<Event> = Api::namespaced(cluster.client.clone(), &namespace);
     let selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let params = ListParams::default().fields(&selector);

@@ -19,6 +19,7 @@ mod output;
 mod panics;
 mod plan;
 mod rehearse;
+mod release;
 mod signals;
 mod simulate;
 mod status;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Resume(options) => orders::of_run(&options, RunWish::Resume),
         Command::Abort(options) => orders::of_run(&options, RunWish::Abort),
         Command::Retry(options) => orders::retry(&options),
+        Command::ReleaseNodes(options) => release::run(&options),
         Command::Completions(options) => completions(&options),
     };
     result.unwrap_or_else(|error| {

@@ -115,6 +115,9 @@ pub(crate) fn find_task<'a>(
                 ))
             })
         }
+        Thing::Pending => Err(Failure::WrongInput(format!(
+            "{target} has no task; name the node instead: node/NAME"
+        ))),
         Thing::Run => Err(Failure::WrongInput(format!(
             "{target} is a whole run; name the node that shall be tried again: node/NAME"
         ))),

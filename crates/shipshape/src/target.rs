@@ -10,6 +10,7 @@ pub(crate) enum Thing {
     Run,
     Task,
     Node,
+    Pending,
 }
 
 /// A kind and a name.
@@ -31,6 +32,7 @@ impl Thing {
             Self::Run => "npr",
             Self::Task => "npt",
             Self::Node => "node",
+            Self::Pending => "pn",
         }
     }
 }
@@ -47,7 +49,10 @@ pub(crate) fn node(text: &str) -> Result<Target, String> {
 
 /// A target of a command that is about anything.
 pub(crate) fn any(text: &str) -> Result<Target, String> {
-    read(text, &[Thing::Run, Thing::Task, Thing::Node])
+    read(
+        text,
+        &[Thing::Run, Thing::Task, Thing::Node, Thing::Pending],
+    )
 }
 
 /// Reads a target and proposes only what the command takes. Another kind is read all the same: the command
@@ -75,6 +80,7 @@ fn read(text: &str, taken: &[Thing]) -> Result<Target, String> {
         "npr" | "nodepatchrun" | "nodepatchruns" | "run" => Thing::Run,
         "npt" | "nodepatchtask" | "nodepatchtasks" | "task" => Thing::Task,
         "node" | "nodes" | "no" => Thing::Node,
+        "pn" | "pendingnode" | "pendingnodes" => Thing::Pending,
         _ => {
             return Err(format!(
                 "{kind} is not known here; right would be {}",
@@ -103,6 +109,8 @@ mod tests {
             ("nodepatchruns.shipshape.dev/a", Thing::Run),
             ("npt/a", Thing::Task),
             ("node/a", Thing::Node),
+            ("pn/a", Thing::Pending),
+            ("pendingnodes.shipshape.dev/a", Thing::Pending),
         ] {
             let target = any(text).unwrap();
             assert_eq!((target.thing, target.name.as_str()), (thing, "a"), "{text}");
@@ -129,7 +137,7 @@ mod tests {
             (node, "right would be node/january or npt/january"),
             (
                 any,
-                "right would be npr/january, npt/january or node/january",
+                "right would be npr/january, npt/january, node/january or pn/january",
             ),
         ];
         for (read, expected) in table {

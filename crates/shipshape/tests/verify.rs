@@ -162,3 +162,28 @@ fn a_result_that_cannot_be_left_behind_ends_with_code_ten() {
     assert_eq!(output.status.code(), Some(10), "{said}");
     assert!(said.contains("for the kubelet"), "{said}");
 }
+
+#[test]
+fn a_node_that_shall_open_its_own_gate_must_be_named_and_removes_nothing() {
+    let machine = Machine::new();
+    let (host, port) = nobody();
+    let server = [
+        ("KUBERNETES_SERVICE_HOST", host.as_str()),
+        ("KUBERNETES_SERVICE_PORT", port.as_str()),
+    ];
+    let named = [("NODE_NAME", "n1"), ("DELETE_FAILED_NODE", "true")];
+    for (more, code, words) in [
+        (&[][..], 2, "give --node-name or NODE_NAME"),
+        (&named[..], 2, "a node does not remove itself here"),
+        (&named[..1], 3, "cannot open the gate of this node"),
+    ] {
+        let variables: Vec<_> = server.iter().chain(more).copied().collect();
+        let output = machine.verify("dnsTestDomains: []", &["--patch-node"], &variables);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let options = ["--patch-node", "--taint-effect", "Never"];
+    let output = machine.verify("", &options, &server);
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+}

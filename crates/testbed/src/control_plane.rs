@@ -15,7 +15,7 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -158,6 +158,16 @@ impl ControlPlane {
         config
             .headers
             .push((http::header::USER_AGENT, user_agent.parse()?));
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A client of whoever the token is for.
+    pub async fn client_with_token(&self, token: &str) -> Result<Client> {
+        let mut config = self.config().await?;
+        config.auth_info = AuthInfo {
+            token: Some(token.to_owned().into()),
+            ..AuthInfo::default()
+        };
         Ok(Client::try_from(config)?)
     }
 

@@ -175,7 +175,7 @@ impl Drop for Controller {
 
 /// The binary beside the one that runs now, built by the same cargo in the same profile. It speaks to every
 /// cloud, as the image does, so that one build serves all tests.
-pub(crate) fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     let folder = here
         .ancestors()

@@ -90,6 +90,13 @@ const ALWAYS: &[(&str, &str, &str, &str)] = &[
 /// What each further file adds.
 const WITH_GATE: &[(&str, &str, &str, &str)] = &[
     ("patch", "nodes/status", "", ALL),
+    (
+        "list",
+        "nodereadinessrules.readiness.node.x-k8s.io",
+        "",
+        ALL,
+    ),
+    ("list", "nodepools.karpenter.sh", "", ALL),
     ("get create delete", "pods", "", OURS),
 ];
 const WITH_REMOVAL: &[(&str, &str, &str, &str)] = &[

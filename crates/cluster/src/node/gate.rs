@@ -63,15 +63,30 @@ fn condition_of(node: &Node) -> Option<&NodeCondition> {
     conditions.iter().find(|one| one.type_ == NETWORK_VERIFIED)
 }
 
-/// The node without the gate's taints, told by key and effect, and with the label of a verified one.
-pub fn with_open_gate(live: &Node, gate: &[Taint], label: &(String, String)) -> Node {
+/// Whether it is one of the gate's taints, told by key and effect.
+fn is_gates(taint: &Taint, gate: &[Taint]) -> bool {
+    let mut gate = gate.iter();
+    gate.any(|one| one.key == taint.key && one.effect == taint.effect)
+}
+
+/// Whether the node carries a taint of the gate.
+pub fn carries(node: &Node, gate: &[Taint]) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| taints.iter().any(|taint| is_gates(taint, gate)))
+}
+
+/// The node without the gate's taints.
+pub fn without_gate(live: &Node, gate: &[Taint]) -> Node {
     let mut node = live.clone();
     if let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-        taints.retain(|taint| {
-            let mut gate = gate.iter();
-            !gate.any(|one| one.key == taint.key && one.effect == taint.effect)
-        });
+        taints.retain(|taint| !is_gates(taint, gate));
     }
+    node
+}
+
+/// The node without the gate's taints and with the label of a verified one.
+pub fn with_open_gate(live: &Node, gate: &[Taint], label: &(String, String)) -> Node {
+    let mut node = without_gate(live, gate);
     node.labels_mut().insert(label.0.clone(), label.1.clone());
     node
 }

@@ -3,6 +3,7 @@
 //! Owns the translation from such an effect to calls. The node is read live before it is touched; another
 //! UID or another boot than the one decided upon is left alone.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use shipshape_cluster::foreign;
 use shipshape_cluster::node::{Live, with_open_gate};
@@ -52,7 +53,28 @@ async fn release(
     let wanted = with_open_gate(&told, taints, label);
     let written = context.nodes.write(&told, &wanted).await?;
     expect(context, node, &told, &written);
+    if let Some(seconds) = age_at_opening(&live, (taints, label), now) {
+        context.vitals.saw_opening(seconds);
+    }
     Ok(())
+}
+
+/// How old a node is for which the gate opens the first time; `None` for a taint that had come back, and
+/// for a node in service that was verified again.
+fn age_at_opening(
+    before: &Node,
+    (taints, (key, value)): (&[Taint], &(String, String)),
+    now: Timestamp,
+) -> Option<f64> {
+    let view = NodeView::of(before);
+    let is_shut = taints.iter().any(|gate| {
+        let mut taints = view.taints.iter();
+        taints.any(|taint| taint.key == gate.key && taint.effect == gate.effect)
+    });
+    let is_first = view.labels.get(key) != Some(value);
+    let made = before.metadata.creation_timestamp.as_ref()?;
+    let age = now.duration_since(made.0).as_secs_f64();
+    (is_shut && is_first).then_some(age.max(0.0))
 }
 
 /// Writes the condition of a node.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
 use shipshape_engine::verify::control::ControlView;
-use shipshape_engine::verify::outcome::WorkerView;
+use shipshape_engine::verify::neighbours::Neighbours;
+use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
     GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us, record,
@@ -17,6 +18,7 @@ use shipshape_engine::verify::{
 };
 use shipshape_engine::view::{NodeView, Observed};
 
+use super::neighbours::{self, Stage};
 use super::removal;
 use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
 use crate::error::PassError;
@@ -55,6 +57,7 @@ pub(super) async fn observe(
             leftovers: Vec::new(),
             control: ControlView::default(),
             removal: Observed::NotAsked,
+            neighbours: Neighbours::default(),
         };
         return Ok(is_new.then(|| (snapshot(), context.clock.now())));
     };
@@ -68,6 +71,8 @@ pub(super) async fn observe(
         leftovers: leftovers(context, &node, name.as_deref()),
         control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
+        neighbours: neighbours::look(context, settings, &node, stage(&record, &node, &current))
+            .await,
         worker: current,
         record: Observed::Present(record.as_ref().clone()),
         node: node.as_ref().clone(),
@@ -101,6 +106,22 @@ fn open_attempt(record: &PendingNode, node: &NodeView) -> Option<i32> {
     let is_of_now = told.boot_id.as_ref() == Some(&node.boot_id);
     let is_open = told.attempt_started_at.is_some();
     told.attempt.filter(|_| is_of_now && is_open)
+}
+
+/// How far the node is, as far as others have a say in it.
+fn stage(record: &PendingNode, node: &NodeView, current: &Observed<WorkerView>) -> Stage {
+    let told = told(record).filter(|told| told.boot_id.as_ref() == Some(&node.boot_id));
+    let has_ended = |worker: &WorkerView| matches!(worker.state, WorkerState::Ended(_));
+    let verdict = told.and_then(|told| told.verdict);
+    if told.is_none_or(|told| told.attempt.is_none()) {
+        Stage::Before
+    } else if verdict == Some(VerificationVerdict::Verified)
+        || current.present().is_some_and(has_ended)
+    {
+        Stage::After
+    } else {
+        Stage::UnderWay
+    }
 }
 
 async fn worker_of(

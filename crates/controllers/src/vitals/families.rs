@@ -43,7 +43,7 @@ const RUN_STATES: [(RunState, &str); 6] = [
 /// What can come of an eviction.
 pub(super) const EVICTIONS: [&str; 5] = ["accepted", "blocked", "refused", "gone", "error"];
 
-type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+pub(super) type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 /// All metrics of one process.
 pub(super) struct Families {
@@ -67,6 +67,8 @@ pub(super) struct Families {
     blocked_pods: Gauge,
     overdue: Gauge,
     autoscaler_held: Gauge,
+    settings_read: Family<Labels<1>, Counter>,
+    settings_stale: Gauge,
 }
 
 impl Families {
@@ -93,6 +95,8 @@ impl Families {
             blocked_pods: Gauge::default(),
             overdue: Gauge::default(),
             autoscaler_held: Gauge::default(),
+            settings_read: Family::default(),
+            settings_stale: Gauge::default(),
         };
         families.register_work(registry);
         families.register_process(registry);
@@ -103,6 +107,10 @@ impl Families {
         for outcome in EVICTIONS {
             let labels = [("outcome", outcome.into())];
             drop(families.evictions.get_or_create(&labels));
+        }
+        for outcome in ["applied", "unchanged", "refused"] {
+            let labels = [("outcome", outcome.into())];
+            drop(families.settings_read.get_or_create(&labels));
         }
         families.forget();
         families
@@ -144,6 +152,10 @@ impl Families {
         registry.register("build", "The version of this process", build);
         let help = "Whether this process leads";
         registry.register("leader", help, self.leader.clone());
+        let help = "Changes of the configuration file by what came of them";
+        registry.register("settings_read", help, self.settings_read.clone());
+        let help = "Whether the configuration file is wrong or needs a restart";
+        registry.register("settings_stale", help, self.settings_stale.clone());
         let help = "Keys that wait for a pass, due or not";
         registry.register("queue_depth", help, self.queue_depth.clone());
         let help = "Passes over objects by how they ended";
@@ -186,6 +198,12 @@ impl Families {
         self.provider_seconds
             .get_or_create(&labels)
             .observe(seconds);
+    }
+
+    pub(super) fn settings(&self, outcome: &'static str, is_stale: bool) {
+        let labels = [("outcome", outcome.into())];
+        self.settings_read.get_or_create(&labels).inc();
+        self.settings_stale.set(i64::from(is_stale));
     }
 
     pub(super) fn eviction(&self, outcome: &'static str) {
@@ -272,13 +290,14 @@ impl Families {
         self.overdue.set(number(overdue.count()));
     }
 
-    /// Counts machines on their way by their goal.
+    /// Counts machines on their way by their goal. What the gate remembers of nodes is not among them.
     pub(super) fn pending_nodes(&self, all: &[Arc<PendingNode>]) {
+        let machines = || all.iter().filter(|one| one.spec.node_uid.is_none());
         for (goal, word) in [
             (PendingNodeGoal::Join, "Join"),
             (PendingNodeGoal::Leave, "Leave"),
         ] {
-            let count = all.iter().filter(|one| one.spec.goal == goal).count();
+            let count = machines().filter(|one| one.spec.goal == goal).count();
             set(&self.pending_nodes, "goal", word, number(count));
         }
     }
@@ -292,6 +311,7 @@ impl Families {
         self.queue("runs", 0);
         self.queue("tasks", 0);
         self.queue("pending", 0);
+        self.queue("gate", 0);
     }
 }
 

@@ -5,12 +5,14 @@
 //! means for the node: `verdict` does.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::VerificationVerdict;
 
 use super::control::{Comparison, Course, compare, ending_of, overdue_at};
 use super::draft::Draft;
 use super::effect::GateEffect;
+use super::neighbours::{Ownership, POOL_LABEL, complaint, ownership};
 use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerView};
 use super::settings::Mode;
 use super::{is_gated, worker};
@@ -25,9 +27,7 @@ const NOT_YET: [&str; 4] = [
     "node.cilium.io/agent-not-ready",
     "node.cloudprovider.kubernetes.io/uninitialized",
 ];
-/// What Karpenter puts on a node that it has brought, and on one that it has taken in. Until then it may
-/// put the taint back.
-const KARPENTER_POOL: &str = "karpenter.sh/nodepool";
+/// What Karpenter puts on a node that it has taken in. Until then it may put the taint back.
 const KARPENTER_REGISTERED: &str = "karpenter.sh/registered";
 
 /// How far the attempt under way has come.
@@ -76,11 +76,14 @@ impl Draft<'_> {
             return Some(format!("taint {} to go", taint.key));
         }
         let is_taken_in = node.labels.get(KARPENTER_REGISTERED).map(String::as_str) == Some("true");
-        (node.labels.contains_key(KARPENTER_POOL) && !is_taken_in)
+        (node.labels.contains_key(POOL_LABEL) && !is_taken_in)
             .then(|| "Karpenter to register the node".to_owned())
     }
 
     fn begin(&mut self) {
+        if self.verification.attempt.is_none() {
+            self.warn_of_pool();
+        }
         let began = Some(Time(self.now));
         let verification = &mut self.verification;
         let attempt = verification.attempt.unwrap_or_default() + 1;
@@ -91,6 +94,14 @@ impl Draft<'_> {
         verification.verdict = None;
         verification.verdict_at = None;
         self.ensure_worker(attempt);
+    }
+
+    /// Karpenter must know the taint as one that somebody lifts; told with the first attempt, once.
+    fn warn_of_pool(&mut self) {
+        let (node, pools) = (&self.snapshot.node, &self.snapshot.neighbours.pools);
+        if let Some(complaint) = complaint(node, pools, self.settings) {
+            self.notice(Notice::warning(reasons::WRONG_NODE_POOL, complaint));
+        }
     }
 
     /// Begins another attempt after an inconclusive one: the deadline counts from now.
@@ -120,10 +131,19 @@ impl Draft<'_> {
     /// Looks at the attempt under way.
     pub(super) fn attempt(&mut self) {
         match self.stage() {
-            Stage::Ended(ending) if ending.passed => self.pass(&ending),
+            Stage::Ended(ending) if ending.passed => self.let_go(&ending),
             Stage::Ended(ending) => self.compare(&ending),
             Stage::Missing => self.ensure_worker(self.verification.attempt.unwrap_or(1)),
             Stage::Open(why, until) => self.wait(why, until),
+        }
+    }
+
+    /// Opens the gate, unless nobody can tell whose its taint is: then the attempt stays open, since it is the
+    /// pod's report that opens the gate once that may be.
+    fn let_go(&mut self, ending: &Ending) {
+        match self.ownership() {
+            Ownership::Unknown(why) => self.wait_for_owner(&why),
+            Ownership::Known { ours, theirs } => self.pass(ending, &ours, theirs),
         }
     }
 
@@ -175,19 +195,48 @@ impl Draft<'_> {
         Ending::of_trouble(&trouble, &image, self.now)
     }
 
+    /// Whose the gate's taints on the node are. A gate that lifts nothing need not know.
+    pub(super) fn ownership(&self) -> Ownership {
+        if self.mode() != Mode::Gate {
+            return Ownership::Known {
+                ours: Vec::new(),
+                theirs: None,
+            };
+        }
+        let rules = &self.snapshot.neighbours.rules;
+        ownership(&self.snapshot.node, rules, self.settings)
+    }
+
+    pub(super) fn wait_for_owner(&mut self, why: &str) {
+        let words = format!("an answer to whether a NodeReadinessRule manages the taint: {why}");
+        self.wait(words, None);
+    }
+
+    /// A taint that somebody else manages is left to them; that is news once.
+    pub(super) fn leave_to(&mut self, theirs: String) {
+        if self.waits_for() != Some(theirs.as_str()) {
+            let message = format!("the gate does not touch the taint; the node waits for {theirs}");
+            self.notice(Notice::warning(reasons::TAINT_OWNED_ELSEWHERE, message));
+        }
+        self.wait(theirs, None);
+    }
+
     /// Every check passed: the gate opens, and the verdict is stored once it is open.
-    fn pass(&mut self, ending: &Ending) {
+    fn pass(&mut self, ending: &Ending, ours: &[Taint], theirs: Option<String>) {
         self.close(ending);
         self.settle(VerificationVerdict::Verified);
         let attempt = self.verification.attempt.unwrap_or_default();
         let message = format!("every check of the network passed, in attempt {attempt}");
         self.notice(Notice::normal(reasons::VERIFIED, message));
-        self.open();
-        self.rest();
+        self.open(ours);
+        match theirs {
+            Some(theirs) => self.leave_to(theirs),
+            None => self.rest(),
+        }
     }
 
-    /// Takes off the gate's taints and sets the label and the condition, unless only told to look.
-    pub(super) fn open(&mut self) {
+    /// Takes off these taints of the gate and sets the label and the condition, unless only told to look.
+    pub(super) fn open(&mut self, taints: &[Taint]) {
         if self.mode() != Mode::Gate {
             return;
         }
@@ -195,7 +244,7 @@ impl Draft<'_> {
         let effect = GateEffect::ReleaseNode {
             node: self.target(),
             boot_id: self.snapshot.node.boot_id.clone(),
-            taints: management.taints.clone(),
+            taints: taints.to_vec(),
             label: (
                 management.verified_label.key.clone(),
                 management.verified_label.value.clone(),

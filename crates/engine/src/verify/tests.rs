@@ -1,6 +1,7 @@
 //! The gate on paper: a small world of one node that each test disturbs in its own way.
 
 mod comparison;
+mod neighbours;
 mod passing;
 mod races;
 mod removals;
@@ -13,6 +14,7 @@ use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVe
 
 use super::control::ControlView;
 use super::effect::GateEffect;
+use super::neighbours::Neighbours;
 use super::outcome::{Ending, Trouble, WorkerState, WorkerView};
 use super::settings::{Backoff, GateSettings, Mode};
 use super::{GateSnapshot, decide, is_compared, record, worker};
@@ -100,6 +102,10 @@ fn snapshot(node: NodeView, record: Option<Verification>) -> GateSnapshot {
         leftovers: Vec::new(),
         control: ControlView::default(),
         removal: Observed::NotAsked,
+        neighbours: Neighbours {
+            rules: Observed::Absent,
+            pools: Observed::Absent,
+        },
     }
 }
 

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::{VerificationFinding, VerificationVerdict, reasons};
 
 use super::control::{Comparison, Fault, recheck};
 use super::draft::Draft;
 use super::effect::GateEffect;
+use super::neighbours::Ownership;
 use super::removal::{self, Removal, RemovalTarget};
 use super::settings::Mode;
 use super::{is_label_missing, is_labelled};
@@ -101,10 +103,29 @@ impl Draft<'_> {
             self.verification.started_at = None;
             return self.begin_when_due();
         }
-        if self.is_shut() {
-            self.open();
+        if !self.is_shut() {
+            return self.rest();
         }
-        self.rest();
+        match self.ownership() {
+            Ownership::Unknown(why) => self.wait_for_owner(&why),
+            Ownership::Known { ours, theirs } => {
+                if self.carries_any(&ours) {
+                    self.open(&ours);
+                }
+                match theirs {
+                    Some(theirs) => self.leave_to(theirs),
+                    None => self.rest(),
+                }
+            }
+        }
+    }
+
+    fn carries_any(&self, gates: &[Taint]) -> bool {
+        let mut taints = self.snapshot.node.taints.iter();
+        taints.any(|taint| {
+            let mut gates = gates.iter();
+            gates.any(|gate| gate.key == taint.key && gate.effect == taint.effect)
+        })
     }
 
     /// A failed node keeps its taint. It goes if settings say so and nothing speaks against it.
@@ -163,7 +184,7 @@ impl Draft<'_> {
         }
     }
 
-    fn waits_for(&self) -> Option<&str> {
+    pub(super) fn waits_for(&self) -> Option<&str> {
         self.record.status.as_ref()?.waiting_for.as_deref()
     }
 

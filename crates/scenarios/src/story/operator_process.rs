@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shipshape_api::names;
 use shipshape_cluster::{Clock, Shutdown, leader};
-use shipshape_controllers::{EtcdAccess, Operator, Places, Providers, Vitals};
+use shipshape_controllers::{EtcdAccess, LiveTuning, Operator, Places, Providers, Tuning, Vitals};
 use shipshape_engine::settings::Settings;
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_simulator::faults::{FaultyCloud, FaultyEtcd};
@@ -142,10 +142,12 @@ impl Making {
         Operator {
             client: faults.client(self.stage.client(OPERATOR)),
             clock: self.clock(start),
-            settings: Arc::clone(&self.settings),
             providers,
             etcd: self.etcd(),
-            gate: self.gate.clone(),
+            tuning: LiveTuning::fixed(Tuning {
+                settings: Arc::clone(&self.settings),
+                gate: self.gate.clone(),
+            }),
             election: (!self.always_leads).then(|| self.election(&identity)),
             places: Places::new(identity),
             vitals: Vitals::default(),

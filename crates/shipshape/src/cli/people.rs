@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell;
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Taint;
 use shipshape_api::names;
 
 use super::Format;
@@ -29,7 +30,8 @@ pub(super) const STATUS: &str = "Examples:
 pub(super) const EXPLAIN: &str = "Examples:
   shipshape explain node/ip-10-0-3-7       why is this node not replaced yet?
   shipshape explain npr/january            what does this run wait for?
-  shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json";
+  shipshape explain npt/january-0-ip-10-0-3-7-1f2e --output json
+  shipshape explain pn/node-ip-10-0-3-7-1f2e --config controller.yaml   how does it stand at the gate?";
 pub(super) const SIMULATE: &str = "Examples:
   shipshape simulate scenarios/tight-budget.yaml --timeline roll.svg
   shipshape simulate scenarios/tight-budget.yaml --seeds 1..20
@@ -38,6 +40,10 @@ pub(super) const PLAN: &str = "Examples:
   shipshape plan -f january.yaml           order, waves, blockers, time and cost; nothing is written
   shipshape plan -f january.yaml --machine-ready 6m --all
   kubectl get npr january -o yaml | shipshape plan -f - --output json";
+pub(super) const RELEASE: &str = "Examples:
+  shipshape release-nodes --dry-run        which nodes still carry the gate's taint?
+  shipshape release-nodes --config controller.yaml --yes
+  shipshape release-nodes --taint example.com/unverified:NoSchedule";
 pub(super) const COMPLETIONS: &str = "Examples:
   source <(shipshape completions bash)
   shipshape completions zsh > ~/.zfunc/_shipshape
@@ -85,13 +91,55 @@ pub(crate) struct StatusOptions {
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
     /// What to explain.
-    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME", value_parser = target::any)]
+    #[arg(value_name = "node/NAME|npr/NAME|npt/NAME|pn/NAME", value_parser = target::any)]
     pub(crate) target: Target,
+    /// The controller's settings, for times and limits of the gate [default: the defaults].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReleaseOptions {
+    /// The controller's settings, for the gate's taints [default: node-ready/unverified:NoSchedule].
+    #[arg(long, value_name = "FILE", conflicts_with = "taints")]
+    pub(crate) config: Option<PathBuf>,
+    /// A taint of the gate; may be given several times.
+    #[arg(long = "taint", value_name = "KEY:EFFECT", value_parser = taint)]
+    pub(crate) taints: Vec<Taint>,
+    /// Show what would be done, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Form of the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// A taint as people write it, with or without its value.
+fn taint(text: &str) -> Result<Taint, String> {
+    let right =
+        "right would be KEY:EFFECT with the effect NoSchedule, NoExecute or PreferNoSchedule";
+    let (key, effect) = text.split_once(':').ok_or(right)?;
+    let (key, value) = key.split_once('=').unwrap_or((key, ""));
+    let is_effect = matches!(effect, "NoSchedule" | "NoExecute" | "PreferNoSchedule");
+    if key.is_empty() || !is_effect {
+        return Err(right.to_owned());
+    }
+    Ok(Taint {
+        key: key.to_owned(),
+        value: Some(value.to_owned()).filter(|value| !value.is_empty()),
+        effect: effect.to_owned(),
+        time_added: None,
+    })
 }
 
 #[derive(Args, Debug)]

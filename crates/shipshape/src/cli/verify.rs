@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
+use k8s_openapi::api::core::v1::Taint;
+use shipshape_api::names;
+use shipshape_cluster::own_node::Gate;
 use shipshape_verifier::{Backoff, Overrides, read_seconds};
 
 use super::{Format, LogFormat};
@@ -63,6 +66,34 @@ pub(crate) struct VerifyOptions {
           default_value = "false", default_missing_value = "true", action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     dry_run: bool,
+    /// Open the gate of this node when every check passes: taint off, label and condition on. For a DaemonSet, where no
+    /// controller keeps a gate; stays until its pod is removed.
+    #[arg(long)]
+    pub(crate) patch_node: bool,
+    /// Key of the gate's taint.
+    #[arg(long, value_name = "KEY", env = "TAINT_KEY", default_value = names::DEFAULT_GATE_TAINT.0)]
+    taint_key: String,
+    /// Value of the gate's taint; of no effect, since a taint is told by key and effect.
+    #[arg(long, value_name = "VALUE", env = "TAINT_VALUE")]
+    taint_value: Option<String>,
+    /// Effect of the gate's taint.
+    #[arg(long, value_name = "EFFECT", env = "TAINT_EFFECT", default_value = names::DEFAULT_GATE_TAINT.2,
+          value_parser = ["NoSchedule", "NoExecute", "PreferNoSchedule"])]
+    taint_effect: String,
+    /// Label of a verified node.
+    #[arg(long, value_name = "KEY", env = "VERIFIED_LABEL", default_value = names::DEFAULT_VERIFIED_LABEL.0)]
+    verified_label: String,
+    /// Its value.
+    #[arg(long, value_name = "VALUE", env = "VERIFIED_LABEL_VALUE", default_value = names::DEFAULT_VERIFIED_LABEL.1)]
+    verified_label_value: String,
+    /// Refused where it is true: a node does not remove itself here.
+    #[arg(long, value_name = "true|false", env = "DELETE_FAILED_NODE", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pub(crate) delete_failed_node: bool,
+    /// How --patch-node reaches the cluster [default: the pod's own service account].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Form of the logs [default: json].
     #[arg(long, value_enum, env = "LOG_FORMAT")]
     log_format: Option<LogFormat>,
@@ -86,6 +117,22 @@ fn backoff(text: &str) -> Result<Backoff, String> {
 }
 
 impl VerifyOptions {
+    /// What makes this node an open one.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate {
+            taint: Taint {
+                key: self.taint_key.clone(),
+                value: self.taint_value.clone(),
+                effect: self.taint_effect.clone(),
+                time_added: None,
+            },
+            label: (
+                self.verified_label.clone(),
+                self.verified_label_value.clone(),
+            ),
+        }
+    }
+
     /// What was said here and wins over the file.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {

@@ -117,6 +117,8 @@ impl Cluster {
         command
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
+            // Nobody answers questions.
+            .stdin(Stdio::null())
             .kill_on_drop(true);
         command
     }

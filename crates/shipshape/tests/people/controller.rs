@@ -141,6 +141,57 @@ async fn a_wrong_address_is_refused_with_the_right_forms() {
     assert!(answer.out.is_empty(), "{}", answer.out);
 }
 
+/// Asks for metrics until this line is among them.
+async fn shows(controller: &Controller, line: &str) {
+    let asking = async {
+        loop {
+            let (_, text) = get(&controller.metrics, "/metrics").await;
+            if text.lines().any(|one| one == line) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    let shown = tokio::time::timeout(PATIENCE, asking).await;
+    assert!(shown.is_ok(), "{line} does not show");
+}
+
+#[tokio::test]
+async fn a_gate_that_is_put_into_the_file_is_kept_without_a_restart_and_a_wrong_file_changes_nothing()
+ {
+    let cluster = Cluster::start().await;
+    let node = serde_json::json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n1" },
+        "spec": { "taints": [{ "key": "node-ready/unverified", "effect": "NoSchedule" }] },
+    });
+    cluster.create(node).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, "namespace: default\n").unwrap();
+    let options = ["--leader-elect=false", "--config", file.to_str().unwrap()];
+    let controller = start(&cluster, &options).await;
+    ready(&controller).await;
+    shows(&controller, "shipshape_gate_nodes{state=\"unverified\"} 0").await;
+    let gate = "namespace: default\nworker: { image: { repository: r, tag: t } }\n";
+    std::fs::write(&file, gate).unwrap();
+    shows(
+        &controller,
+        "shipshape_settings_read_total{outcome=\"applied\"} 1",
+    )
+    .await;
+    shows(&controller, "shipshape_gate_nodes{state=\"unverified\"} 1").await;
+    shows(&controller, "shipshape_settings_stale 0").await;
+    std::fs::write(&file, gate.replace("worker", "wroker")).unwrap();
+    shows(
+        &controller,
+        "shipshape_settings_read_total{outcome=\"refused\"} 1",
+    )
+    .await;
+    shows(&controller, "shipshape_settings_stale 1").await;
+    shows(&controller, "shipshape_gate_nodes{state=\"unverified\"} 1").await;
+    drop(controller);
+}
+
 #[tokio::test]
 async fn settings_that_make_no_sense_end_it_before_it_begins() {
     let cluster = Cluster::start().await;

@@ -8,7 +8,9 @@
 mod cluster;
 mod controller;
 mod demo;
+mod gate;
 mod orders;
 mod plan;
 mod rehearsal;
+mod release;
 mod views;

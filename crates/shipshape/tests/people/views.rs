@@ -49,6 +49,60 @@ async fn scene() -> Cluster {
 }
 
 #[tokio::test]
+async fn explain_tells_how_a_node_stands_at_the_gate() {
+    let cluster = Cluster::start().await;
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n1" },
+        "spec": { "taints": [{ "key": "node-ready/unverified", "effect": "NoSchedule" }] },
+    });
+    let uid = cluster.create(node).await;
+    let bare = cluster.run(&["explain", "node/n1"]).await;
+    assert!(
+        bare.out.contains("no controller has taken note"),
+        "{}",
+        bare.out
+    );
+    let finding = json!({
+        "check": "dns-udp", "target": "a.b. @10.96.0.10:53", "ok": false, "phase": "dns",
+        "message": "no answer", "milliseconds": 5000,
+    });
+    let record = json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "PendingNode", "metadata": { "name": "node-n1-1" },
+        "spec": { "nodeName": "n1", "nodeUID": uid, "goal": "Join" },
+        "status": { "waitingFor": "a person, or the end of the node", "verification": {
+            "nodeUID": uid, "attempt": 3, "failedAttempts": 3, "verdict": "Failed",
+            "verdictAt": "2026-11-17T03:00:00Z", "firstFailingCheck": "dns-udp", "findings": [finding] } },
+    });
+    cluster.create(record).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    let settings =
+        "worker: { image: { repository: r, tag: t } }\nreconciliation: { maxRetries: 3 }\n";
+    std::fs::write(&file, settings).unwrap();
+    for target in ["node/n1", "pn/node-n1-1"] {
+        let command = ["explain", target, "--config", file.to_str().unwrap()];
+        let answer = cluster.run(&command).await;
+        assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+        for expected in [
+            "3 of 3 attempts failed",
+            "waits for  a person",
+            "dns-udp of a.b. @10.96.0.10:53 failed at dns: no answer",
+            "kubectl delete pendingnode node-n1-1",
+            "stays, with its taint",
+        ] {
+            assert!(
+                answer.out.contains(expected),
+                "{expected} not in\n{}",
+                answer.out
+            );
+        }
+        assert!(!answer.out.contains("assumed"), "{}", answer.out);
+    }
+    let nobody = cluster.run(&["explain", "pn/nobody"]).await;
+    assert_eq!(nobody.code, Some(1), "{}", nobody.out);
+}
+
+#[tokio::test]
 async fn status_shows_progress_and_the_nodes_that_need_a_look() {
     let cluster = scene().await;
     let answer = cluster.run(&["status"]).await;
