@@ -13,6 +13,7 @@ pub(super) const VERIFY: &str = "Exit codes: 0 all is well, 1 a check failed, 2 
 Examples:
   shipshape verify                         in a pod: the API server and name servers that it was given
   shipshape verify --dry-run --log-format=console --log-level=debug
+  shipshape verify --host                  on a node, or in a pod with hostNetwork
   shipshape verify --k8s-service-host 10.96.0.1 --ca-file ca.crt --output json";
 
 #[derive(Args, Debug)]
@@ -63,6 +64,9 @@ pub(crate) struct VerifyOptions {
           default_value = "false", default_missing_value = "true", action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     dry_run: bool,
+    /// Check the network of the host instead: connection tracking, kube-proxy, the node's name server.
+    #[arg(long)]
+    host: bool,
     /// Form of the logs [default: json].
     #[arg(long, value_enum, env = "LOG_FORMAT")]
     log_format: Option<LogFormat>,
@@ -106,6 +110,7 @@ impl VerifyOptions {
                 LogFormat::Console => shipshape_verifier::LogFormat::Console,
             }),
             dry_run: self.dry_run,
+            host: self.host,
         }
     }
 }
