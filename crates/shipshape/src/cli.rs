@@ -2,6 +2,7 @@
 //!
 //! Owns names, defaults and help texts of all commands. Must not act.
 
+mod peer;
 mod people;
 mod verify;
 
@@ -14,6 +15,7 @@ use shipshape_scenarios::swarm::Seeds;
 
 use crate::connect::ClusterOptions;
 use crate::controller::serve::BindAddress;
+pub(crate) use peer::PeerOptions;
 pub(crate) use people::{
     CompletionsOptions, ExplainOptions, PlanOptions, ReleaseOptions, RetryOptions, RunOptions,
     StatusOptions,
@@ -25,7 +27,7 @@ pub(crate) use verify::VerifyOptions;
 #[command(version, about, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,9 +39,8 @@ pub(crate) enum Command {
     Simulate(SimulateOptions),
     /// Run the controllers against a cluster.
     Controller(ControllerOptions),
-    /// Check the network of this node or machine: names, the API server, services.
-    #[command(after_help = verify::VERIFY)]
-    Verify(VerifyOptions),
+    #[command(flatten)]
+    Node(NodeCommand),
     /// Print the CustomResourceDefinitions of all kinds as YAML.
     Crds,
     /// Show what a run would do to a cluster: order, waves, blockers, time and cost; write nothing.
@@ -69,6 +70,39 @@ pub(crate) enum Command {
     /// Print a script that completes commands and options in a shell.
     #[command(after_help = people::COMPLETIONS)]
     Completions(CompletionsOptions),
+}
+
+/// What runs on every node, and should be small there.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Check the network of this node or machine: names, the API server, services.
+    #[command(after_help = verify::VERIFY)]
+    Verify(Box<VerifyOptions>),
+    /// Dial back nodes that are being verified, from a node in service.
+    #[command(after_help = peer::PEER)]
+    Peer(PeerOptions),
+}
+
+/// The same command line with these commands alone.
+#[derive(Debug, Parser)]
+#[command(name = "shipshape", version, propagate_version = true)]
+struct NodeCli {
+    #[command(subcommand)]
+    command: NodeCommand,
+}
+
+impl Command {
+    /// What was asked for. On a node the options of all other commands are not even built: they would take memory.
+    pub(crate) fn parse() -> Self {
+        let first = std::env::args_os().nth(1);
+        let is_of_node =
+            first.is_some_and(|word| NodeCommand::has_subcommand(&word.to_string_lossy()));
+        if is_of_node {
+            Self::Node(NodeCli::parse().command)
+        } else {
+            Cli::parse().command
+        }
+    }
 }
 
 #[derive(Args, Debug)]

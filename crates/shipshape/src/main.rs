@@ -17,6 +17,7 @@ mod namespace;
 mod orders;
 mod output;
 mod panics;
+mod peer;
 mod plan;
 mod rehearse;
 mod release;
@@ -30,11 +31,11 @@ mod verify;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::wish::RunWish;
 
-use cli::{Cli, Command, CompletionsOptions};
+use cli::{Cli, Command, CompletionsOptions, NodeCommand};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -44,12 +45,12 @@ fn main() -> ExitCode {
         .install_default()
         .is_ok();
     debug_assert!(is_first, "nothing else installs a TLS provider");
-    let cli = Cli::parse();
-    let result = match cli.command {
+    let result = match Command::parse() {
         Command::Demo(options) => demo::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Controller(options) => controller::run(&options),
-        Command::Verify(options) => verify::run(&options),
+        Command::Node(NodeCommand::Verify(options)) => verify::run(&options),
+        Command::Node(NodeCommand::Peer(options)) => peer::run(&options),
         Command::Crds => crds(),
         Command::Plan(options) => plan::run(&options),
         Command::Status(options) => status::run(&options),

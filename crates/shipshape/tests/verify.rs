@@ -1,8 +1,9 @@
 //! `shipshape verify` as a process: its exit codes, and what it leaves behind.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -186,4 +187,98 @@ fn a_node_that_shall_open_its_own_gate_must_be_named_and_removes_nothing() {
     let options = ["--patch-node", "--taint-effect", "Never"];
     let output = machine.verify("", &options, &server);
     assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+}
+
+/// A peer of this machine's own.
+struct Peer {
+    child: Child,
+    address: String,
+    /// Somebody must be there to read them.
+    _logs: BufReader<ChildStderr>,
+}
+
+impl Peer {
+    fn start() -> Self {
+        let (host, port) = nobody();
+        let address = format!("{host}:{port}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_shipshape"))
+            .args(["peer", "--listen", &address])
+            .env_clear()
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut logs = BufReader::new(child.stderr.take().unwrap());
+        logs.read_line(&mut said).unwrap();
+        assert!(said.contains("ready to dial back"), "{said}");
+        Self {
+            child,
+            address,
+            _logs: logs,
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn a_peer_dials_back_until_it_is_asked_to_end() {
+    let machine = Machine::new();
+    let mut peer = Peer::start();
+    let settings = format!(
+        "dnsTestDomains: []\npeers: ['{}']\nudp: {{packets: 10}}",
+        peer.address
+    );
+    let output = machine.verify(&settings, &["--dry-run"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks: Vec<&Value> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| &finding["check"])
+        .collect();
+    assert_eq!(checks, ["peer", "udp-loss"]);
+    let pid = peer.child.id().to_string();
+    let asked = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(asked.unwrap().success());
+    assert_eq!(peer.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_peer_that_cannot_listen_says_where() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_shipshape"))
+        .args(["peer", "--listen", &address])
+        .env_clear()
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = complaint(&output);
+    assert!(
+        said.contains(&format!("cannot listen on {address}")),
+        "{said}"
+    );
+}
+
+#[test]
+fn for_the_host_only_its_own_checks_are_run_and_no_api_server_is_needed() {
+    let machine = Machine::new();
+    let (host, port) = nobody();
+    let settings = format!("host: {{kubeProxy: '{host}:{port}'}}");
+    let output = machine.verify(&settings, &["--host"], &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 2, "{report}");
+    assert_eq!(findings[0]["check"], "host-conntrack");
+    assert_eq!(findings[1]["check"], "host-kube-proxy");
+    assert_eq!(findings[1]["phase"], "connect");
 }

@@ -9,6 +9,7 @@ pub mod replace;
 mod table;
 mod usage;
 pub mod verify;
+pub mod worker;
 mod writes;
 
 use anyhow::Result;
@@ -24,6 +25,8 @@ pub enum Bench {
     Replace(replace::Settings),
     /// Many nodes join at once and pass the gate, on the real control plane with kwok's nodes.
     Verify(verify::Settings),
+    /// Size and memory of a worker of the gate, as it is released.
+    Worker(worker::Settings),
 }
 
 /// What a benchmark came to.
@@ -54,6 +57,7 @@ pub async fn run(bench: &Bench) -> Result<Figure> {
         Bench::Memory(settings) => memory::run(settings).await,
         Bench::Replace(settings) => replace::run(settings).await,
         Bench::Verify(settings) => verify::run(settings).await,
+        Bench::Worker(settings) => worker::run(settings).await,
     }
 }
 

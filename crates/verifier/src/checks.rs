@@ -4,6 +4,9 @@
 //! API server there is neither a large one nor a clock.
 
 mod api;
+mod host;
+mod peer;
+mod udp;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -83,8 +86,20 @@ impl<'a> Round<'a> {
 
     /// Runs all checks.
     pub(crate) async fn play(&self) -> Report {
-        let mut work: Vec<Work<'_>> = Vec::new();
-        work.extend(self.dns());
+        let work = match &self.settings.host {
+            Some(host) => host::checks(self, host),
+            None => self.of_pod(),
+        };
+        let findings = join_all(work).await.into_iter().flatten();
+        let mut report = Report::of(findings.inspect(log).collect());
+        if report.verdict == Verdict::Failed {
+            report.evidence = Some(Evidence::gather(&self.resolv_conf));
+        }
+        report
+    }
+
+    fn of_pod(&self) -> Vec<Work<'_>> {
+        let mut work = self.dns();
         if let (Some(api), Some(client)) = (&self.settings.api, &self.client) {
             work.push(api::check(self, api, client).boxed());
         }
@@ -101,12 +116,9 @@ impl<'a> Round<'a> {
                 .iter()
                 .map(|given| self.metadata(given)),
         );
-        let findings = join_all(work).await.into_iter().flatten();
-        let mut report = Report::of(findings.inspect(log).collect());
-        if report.verdict == Verdict::Failed {
-            report.evidence = Some(Evidence::gather(&self.resolv_conf));
-        }
-        report
+        let peers = self.settings.peers.iter();
+        work.extend(peers.map(|target| peer::check(self, target).boxed()));
+        work
     }
 
     /// When a check that begins now must have ended.

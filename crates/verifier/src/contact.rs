@@ -1,4 +1,4 @@
-//! A request to the API server: TLS with the cluster's authority, then one HTTP/1.1 exchange.
+//! A request to the API server: TLS with the cluster's authority, then one HTTP/1.1 exchange; or the latter alone.
 //!
 //! Owns the few lines of both protocols that the checks need. Sends no token: what a stranger is told is enough.
 
@@ -11,11 +11,9 @@ use jiff::fmt::rfc2822;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::dial;
 use crate::report::{Phase, Trouble};
@@ -103,30 +101,46 @@ impl Client {
         let stream = dial::connect(address, until).await?;
         let handshake = self.connector.connect(self.name.clone(), stream);
         let mut stream = dial::step(until, Phase::Tls, handshake).await?;
-        let request = self.request(path, padding);
-        let answer = dial::step(until, Phase::Http, async {
-            stream.write_all(request.as_bytes()).await?;
-            stream.flush().await?;
-            read(&mut stream).await
-        })
-        .await?;
-        parse(&answer).map_err(|message| Trouble::new(Phase::Http, message))
-    }
-
-    fn request(&self, path: &str, padding: usize) -> String {
-        let mut request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: shipshape-verify\r\nAccept: */*\r\nConnection: close\r\n",
-            self.host
-        );
-        for number in 0..padding {
-            request += &format!("X-Padding-{number}: {}\r\n", "x".repeat(PADDING_LINE));
-        }
-        request + "\r\n"
+        exchange(&mut stream, &request(&self.host, path, padding), until).await
     }
 }
 
+/// One request without TLS, to a server on the same machine.
+pub(crate) async fn get_plain(
+    address: SocketAddr,
+    path: &str,
+    until: Instant,
+) -> Result<Reply, Trouble> {
+    let mut stream = dial::connect(address, until).await?;
+    exchange(&mut stream, &request(&address.to_string(), path, 0), until).await
+}
+
+fn request(host: &str, path: &str, padding: usize) -> String {
+    let mut request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: shipshape-verify\r\nAccept: */*\r\nConnection: close\r\n",
+    );
+    for number in 0..padding {
+        request += &format!("X-Padding-{number}: {}\r\n", "x".repeat(PADDING_LINE));
+    }
+    request + "\r\n"
+}
+
+async fn exchange(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    request: &str,
+    until: Instant,
+) -> Result<Reply, Trouble> {
+    let answer = dial::step(until, Phase::Http, async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await?;
+        read(stream).await
+    })
+    .await?;
+    parse(&answer).map_err(|message| Trouble::new(Phase::Http, message))
+}
+
 /// Reads until the answer is whole or the other side has no more to say.
-async fn read(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Vec<u8>> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     while answer.len() < LONGEST_ANSWER && !is_whole(&answer) {
         match stream.read_buf(&mut answer).await {

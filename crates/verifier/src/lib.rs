@@ -1,7 +1,8 @@
 //! Checks the network of a node from inside a pod on it: names, the API server, services, ways out.
 //!
 //! Owns the checks, their settings and the form of their result. Needs no right in the cluster and no token, and
-//! must not know what a verdict leads to: the controllers and people decide that. Called by `shipshape verify`.
+//! must not know what a verdict leads to: the controllers and people decide that. Called by `shipshape verify`, and by
+//! `shipshape peer` for the other end of a check.
 
 mod checks;
 mod clock;
@@ -11,6 +12,7 @@ mod cut;
 mod dial;
 mod evidence;
 mod lookup;
+mod peer;
 mod report;
 mod resolv;
 mod settings;
@@ -27,6 +29,7 @@ use tokio::time::{Instant, sleep};
 use crate::checks::Round;
 pub use crate::cut::{TERMINATION_BYTES, termination_message};
 pub use crate::evidence::Evidence;
+pub use crate::peer::{PEER_PORT, Responder, WORKER_PORTS};
 pub use crate::report::{Check, Finding, Phase, Report, Verdict};
 pub use crate::settings::{
     Access, Backoff, LogFormat, Logging, Overrides, Settings, SettingsError, read_seconds,

@@ -172,19 +172,36 @@ fn any_id() -> u16 {
 impl Resolver {
     /// All addresses of a name that may be short, as a program in the pod would get them.
     pub(crate) async fn resolve(&self, name: &str, until: Instant) -> Result<Vec<IpAddr>, Trouble> {
-        let candidates = self.conf.candidates(name);
-        for candidate in &candidates {
-            let addresses = self.addresses(candidate, until).await?;
-            if !addresses.is_empty() {
-                return Ok(addresses);
+        match self.known(name, until).await? {
+            Some(addresses) if !addresses.is_empty() => Ok(addresses),
+            Some(_) | None => {
+                let candidates = self.conf.candidates(name).join(", ");
+                let message = format!("no address under any of {candidates}");
+                Err(Trouble::new(Phase::Dns, message))
             }
         }
-        let message = format!("no address under any of {}", candidates.join(", "));
-        Err(Trouble::new(Phase::Dns, message))
     }
 
-    /// The addresses of a full name from the first server that knows; none if there is no such name.
-    async fn addresses(&self, name: &str, until: Instant) -> Result<Vec<IpAddr>, Trouble> {
+    /// The same for a name that may be known and have no address, as that of a Service without pods; nothing if it is not
+    /// known.
+    pub(crate) async fn known(
+        &self,
+        name: &str,
+        until: Instant,
+    ) -> Result<Option<Vec<IpAddr>>, Trouble> {
+        let mut known = None;
+        for candidate in self.conf.candidates(name) {
+            match self.addresses(&candidate, until).await? {
+                Some(addresses) if !addresses.is_empty() => return Ok(Some(addresses)),
+                Some(none) => known = Some(none),
+                None => {}
+            }
+        }
+        Ok(known)
+    }
+
+    /// The addresses of a full name from the first server that knows; nothing if there is no such name.
+    async fn addresses(&self, name: &str, until: Instant) -> Result<Option<Vec<IpAddr>>, Trouble> {
         let mut last = Trouble::new(Phase::Dns, "no name server is configured");
         for (number, server) in self.servers.iter().enumerate() {
             let others = u32::try_from(self.servers.len() - number).unwrap_or(u32::MAX);
@@ -204,16 +221,17 @@ impl Resolver {
         server: SocketAddr,
         name: &str,
         share: Duration,
-    ) -> Result<Vec<IpAddr>, Trouble> {
+    ) -> Result<Option<Vec<IpAddr>>, Trouble> {
         let until = Instant::now() + share;
-        let mut addresses = Vec::new();
+        let (mut addresses, mut is_known) = (Vec::new(), false);
         for (_, answer) in ask_both(server, Transport::Udp, name, until).await? {
             if !answer.is_no_error() && !answer.is_no_such_name() {
                 let message = format!("the answer for {name} is {}", answer.code_name());
                 return Err(Trouble::new(Phase::Dns, message));
             }
+            is_known |= answer.is_no_error();
             addresses.extend(answer.addresses);
         }
-        Ok(addresses)
+        Ok(is_known.then_some(addresses))
     }
 }

@@ -88,6 +88,16 @@ pub enum Check {
     Egress,
     /// The cloud's metadata endpoint can be reached, or cannot, as it should be.
     Metadata,
+    /// A peer on another node can dial this one.
+    Peer,
+    /// Packets to a peer come back.
+    UdpLoss,
+    /// The host has room to track connections.
+    HostConntrack,
+    /// kube-proxy of the host is well.
+    HostKubeProxy,
+    /// The name server of the node answers.
+    HostDns,
 }
 
 /// Where on its way a check failed.
@@ -119,6 +129,11 @@ impl fmt::Display for Check {
             Self::Service => "service",
             Self::Egress => "egress",
             Self::Metadata => "metadata",
+            Self::Peer => "peer",
+            Self::UdpLoss => "udp-loss",
+            Self::HostConntrack => "host-conntrack",
+            Self::HostKubeProxy => "host-kube-proxy",
+            Self::HostDns => "host-dns",
         })
     }
 }
@@ -186,6 +201,11 @@ mod tests {
             Check::Service,
             Check::Egress,
             Check::Metadata,
+            Check::Peer,
+            Check::UdpLoss,
+            Check::HostConntrack,
+            Check::HostKubeProxy,
+            Check::HostDns,
         ] {
             assert_eq!(serde_json::json!(check), check.to_string());
         }

@@ -3,6 +3,7 @@
 //! Owns the keys, their defaults and the sentence about each that is wrong; docs/verify.md documents them. Must not
 //! touch the network.
 
+mod extras;
 mod file;
 
 use std::net::SocketAddr;
@@ -13,8 +14,9 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use thiserror::Error;
 
+pub(crate) use self::extras::{Host, Udp};
 use self::file::File;
-use crate::target::{self, Host, Target};
+use crate::target::{self, Target};
 
 /// Where name servers listen.
 const DNS_PORT: u16 = 53;
@@ -51,6 +53,10 @@ pub struct Settings {
     pub(crate) services: Vec<Target>,
     pub(crate) egress: Vec<Target>,
     pub(crate) metadata: Option<Metadata>,
+    pub(crate) peers: Vec<Target>,
+    pub(crate) udp: Option<Udp>,
+    /// Checks of the host, which take the place of all others.
+    pub(crate) host: Option<Host>,
     /// How to log.
     pub logging: Logging,
     /// Whether nothing may be left behind, a termination message included.
@@ -67,7 +73,7 @@ pub(crate) struct Api {
     pub(crate) target: Target,
     pub(crate) endpoints: Vec<SocketAddr>,
     pub(crate) ca_file: PathBuf,
-    pub(crate) server_name: Host,
+    pub(crate) server_name: target::Host,
     pub(crate) max_clock_skew: SignedDuration,
     pub(crate) large_answer_path: String,
 }
@@ -148,6 +154,7 @@ pub struct Overrides {
     pub log_level: Option<String>,
     pub log_format: Option<LogFormat>,
     pub dry_run: bool,
+    pub host: bool,
 }
 
 impl Settings {
@@ -168,10 +175,12 @@ impl Settings {
     /// The same for the text of a file.
     pub fn of(text: &str, overrides: Overrides) -> Result<Self, SettingsError> {
         let (node_name, namespace) = (overrides.node_name.clone(), overrides.namespace.clone());
+        let is_of_host = overrides.host;
         let mut file = File::read(text)?;
         file.put_on_top(overrides);
         // Looked at last: a file that is wrong elsewhere should hear of that first.
-        let api = api(&file);
+        let api = if is_of_host { Ok(None) } else { api(&file) };
+        let host = extras::host(&file)?;
         Ok(Self {
             names: list("dnsTestDomains", &file.dns_test_domains, target::name)?,
             dns_servers: optional("clusterDnsIp", file.cluster_dns_ip.as_deref(), dns_address)?
@@ -190,6 +199,9 @@ impl Settings {
             services: targets("services", &file.services)?,
             egress: targets("egress", &file.egress)?,
             metadata: metadata(&file)?,
+            peers: extras::peers(&file)?,
+            udp: extras::udp(&file)?,
+            host: is_of_host.then_some(host),
             network: network(&file, api.as_ref().ok())?,
             api: api?,
             logging: file.logging,

@@ -18,7 +18,7 @@ use std::sync::mpsc;
 
 use servers::{Addresses, Authority, Cluster, Manner};
 use shipshape_verifier::{
-    Check, Error, Finding, Overrides, Phase, Report, Settings, Verdict, verify,
+    Check, Error, Finding, Overrides, Phase, Report, Responder, Settings, Verdict, verify,
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -79,6 +79,16 @@ impl Pod {
             } else {
                 dns + "\n"
             },
+        );
+        Settings::of(&text, Overrides::default()).unwrap()
+    }
+
+    /// Without any Service to dial.
+    fn quiet(&self, more: &str) -> Settings {
+        let dns = self.addresses.dns.first().unwrap();
+        let resolv_conf = self.file("resolv.conf");
+        let text = format!(
+            "dryRun: true\nservices: []\nclusterDnsIp: {dns}\ndns: {{resolvConf: {resolv_conf}}}\n{more}\n"
         );
         Settings::of(&text, Overrides::default()).unwrap()
     }
@@ -243,4 +253,46 @@ async fn a_pod_without_the_authoritys_certificates_cannot_begin() {
     };
     assert_eq!(path, Path::new(&pod.file("ca.crt")));
     assert!(error.to_string().contains("apiServer.caFile"), "{error}");
+}
+
+#[tokio::test]
+async fn a_peer_on_the_same_machine_dials_back() {
+    let pod = Pod::start(cluster(Manner::Polite)).await;
+    let responder = Responder::bind("127.0.0.1:0".parse().unwrap())
+        .await
+        .unwrap();
+    let address = responder.address().unwrap();
+    tokio::spawn(async move { responder.serve().await });
+    let report = pod
+        .verify(&format!("peers: ['{address}']\nudp: {{packets: 10}}"))
+        .await;
+    assert_eq!(report.verdict, Verdict::Passed, "{report:#?}");
+    let checks: Vec<Check> = report
+        .findings
+        .iter()
+        .map(|finding| finding.check)
+        .collect();
+    assert!(
+        checks.ends_with(&[Check::Peer, Check::UdpLoss]),
+        "{checks:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_name_that_stands_for_no_peer_yet_passes_and_one_that_is_not_known_fails() {
+    let empty = Cluster {
+        service: Vec::new(),
+        ..cluster(Manner::Polite)
+    };
+    let pod = Pod::start(empty).await;
+    let asked = |name: &str| format!("dnsTestDomains: []\npeers: ['{name}:47299']");
+    let report = verify(&pod.quiet(&asked(NAME))).await.unwrap();
+    assert_failed(&report, &[]);
+    let said = &report.findings.last().unwrap().message;
+    assert!(said.contains("no peer is in service yet"), "{said}");
+    let report = verify(&pod.quiet(&asked("nobody.example"))).await.unwrap();
+    assert_failed(
+        &report,
+        &[(Check::Peer, Phase::Dns, "there is no such name")],
+    );
 }

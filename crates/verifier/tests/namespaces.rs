@@ -15,6 +15,7 @@
 )]
 mod servers;
 #[path = "namespaces/stage.rs"]
+#[expect(dead_code, reason = "peers are for tests of their own")]
 mod stage;
 
 use std::time::Duration;

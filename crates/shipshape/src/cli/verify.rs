@@ -16,6 +16,7 @@ pub(super) const VERIFY: &str = "Exit codes: 0 all is well, 1 a check failed, 2 
 Examples:
   shipshape verify                         in a pod: the API server and name servers that it was given
   shipshape verify --dry-run --log-format=console --log-level=debug
+  shipshape verify --host                  on a node, or in a pod with hostNetwork
   shipshape verify --k8s-service-host 10.96.0.1 --ca-file ca.crt --output json";
 
 #[derive(Args, Debug)]
@@ -94,6 +95,9 @@ pub(crate) struct VerifyOptions {
     /// How --patch-node reaches the cluster [default: the pod's own service account].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Check the network of the host instead: connection tracking, kube-proxy, the node's name server.
+    #[arg(long, conflicts_with = "patch_node")]
+    host: bool,
     /// Form of the logs [default: json].
     #[arg(long, value_enum, env = "LOG_FORMAT")]
     log_format: Option<LogFormat>,
@@ -153,6 +157,7 @@ impl VerifyOptions {
                 LogFormat::Console => shipshape_verifier::LogFormat::Console,
             }),
             dry_run: self.dry_run,
+            host: self.host,
         }
     }
 }

@@ -29,6 +29,9 @@ pub(super) struct File {
     pub(super) services: Vec<String>,
     pub(super) egress: Vec<String>,
     pub(super) metadata: Option<Metadata>,
+    pub(super) peers: Vec<String>,
+    pub(super) udp: Option<Udp>,
+    pub(super) host: Host,
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,6 +62,22 @@ pub(super) struct Metadata {
     pub(super) expect: Access,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Udp {
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+    pub(super) max_loss_percent: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Host {
+    pub(super) max_conntrack_percent: u32,
+    pub(super) kube_proxy: Option<String>,
+    pub(super) node_local_dns: Option<String>,
+}
+
 fn usual_metadata_address() -> String {
     "169.254.169.254:80".to_owned()
 }
@@ -80,6 +99,29 @@ impl Default for File {
             services: vec!["kubernetes.default.svc.cluster.local:443".to_owned()],
             egress: Vec::new(),
             metadata: None,
+            peers: Vec::new(),
+            udp: None,
+            host: Host::default(),
+        }
+    }
+}
+
+impl Default for Udp {
+    fn default() -> Self {
+        Self {
+            packets: 100,
+            bytes: 1200,
+            max_loss_percent: 5,
+        }
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            max_conntrack_percent: 90,
+            kube_proxy: Some("127.0.0.1:10256".to_owned()),
+            node_local_dns: None,
         }
     }
 }
@@ -166,6 +208,8 @@ fn plain(message: &str) -> String {
         ("struct Dns", "a map"),
         ("struct ApiServer", "a map"),
         ("struct Metadata", "a map"),
+        ("struct Udp", "a map"),
+        ("struct Host", "a map"),
         ("struct Logging", "a map"),
         ("u64", "a whole number from 0 up"),
         ("u32", "a whole number from 0 up"),

@@ -74,7 +74,7 @@ fn what_a_chart_renders_for_nothing_is_nothing() {
 }
 
 /// A file, how the complaint about it begins, and what it holds.
-const MISTAKES: [(&str, &str, &str); 22] = [
+const MISTAKES: [(&str, &str, &str); 33] = [
     (
         "dnsTestDomain: []",
         "dnsTestDomain: unknown field",
@@ -114,6 +114,53 @@ const MISTAKES: [(&str, &str, &str); 22] = [
     ("egress: ['fd00::1']", "egress[0]: ", "[fd00::1]:443"),
     ("metadata: {expect: open}", "metadata.expect: ", "`blocked`"),
     ("metadata: {}", "metadata: ", "`expect`"),
+    ("peers: [node-7]", "peers[0]: ", "HOST:PORT"),
+    ("peers: a", "peers: ", "a list"),
+    (
+        "udp: {}",
+        "udp: needs somebody to send to",
+        "set peers to a list",
+    ),
+    (
+        "peers: ['a:1']\nudp: {packets: 9}",
+        "udp.packets: ",
+        "from 10 to 1000",
+    ),
+    (
+        "peers: ['a:1']\nudp: {bytes: 9000}",
+        "udp.bytes: ",
+        "from 20 to 1400",
+    ),
+    (
+        "peers: ['a:1']\nudp: {maxLossPercent: 100}",
+        "udp.maxLossPercent: ",
+        "from 0 to 99",
+    ),
+    (
+        "peers: ['a:1']\nudp: {loss: 1}",
+        "udp.loss: unknown field",
+        "`maxLossPercent`",
+    ),
+    (
+        "host: {maxConntrackPercent: 0}",
+        "host.maxConntrackPercent: ",
+        "from 1 to 100",
+    ),
+    (
+        "host: {kubeProxy: here}",
+        "host.kubeProxy: ",
+        "10.96.0.10:10256",
+    ),
+    (
+        "host: {nodeLocalDns: x}",
+        "host.nodeLocalDns: ",
+        "10.96.0.10",
+    ),
+    (
+        "host: {conntrack: 1}",
+        "host.conntrack: unknown field",
+        "`kubeProxy`",
+    ),
     (
         "apiServer: {port: 0, host: a}",
         "apiServer.port: ",
@@ -149,6 +196,46 @@ fn a_mistake_gets_its_path_and_what_would_be_right() {
             assert!(!complaint.contains(word), "{text}\n{complaint}");
         }
     }
+}
+
+#[test]
+fn peers_lost_packets_and_the_host_are_left_alone_unless_asked_for() {
+    let settings = of(MINIMUM).unwrap();
+    assert!(settings.peers.is_empty() && settings.udp.is_none() && settings.host.is_none());
+    let asked = "peers: ['a.example:47299', '[fd00::1]:47299']\nudp: {}\nhost: {kubeProxy: ''}";
+    let settings = of(&format!("{MINIMUM}\n{asked}")).unwrap();
+    assert_eq!(settings.peers.len(), 2);
+    let udp = settings.udp.unwrap();
+    assert_eq!(
+        (udp.packets, udp.bytes, udp.max_loss_percent),
+        (100, 1200, 5)
+    );
+    assert_eq!(settings.host, None, "a flag asks for it, not the file");
+    let many = vec!["a.example:1"; 17].join(", ");
+    let complaint = of(&format!("peers: [{many}]")).unwrap_err().to_string();
+    assert!(
+        complaint.starts_with("peers: has 17 entries, 16"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn for_the_host_no_api_server_is_needed() {
+    let overrides = || Overrides {
+        host: true,
+        ..Overrides::default()
+    };
+    let host = Settings::of("", overrides()).unwrap().host.unwrap();
+    assert_eq!(host.max_conntrack_percent, 90);
+    assert_eq!(host.kube_proxy, Some("127.0.0.1:10256".parse().unwrap()));
+    assert_eq!(host.node_local_dns, None);
+    let text = "host: {kubeProxy: '', nodeLocalDns: 169.254.20.10}";
+    let host = Settings::of(text, overrides()).unwrap().host.unwrap();
+    assert_eq!(host.kube_proxy, None);
+    assert_eq!(
+        host.node_local_dns,
+        Some("169.254.20.10:53".parse().unwrap())
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use shipshape_verifier::{Overrides, Report, Settings, verify};
+use shipshape_verifier::{Overrides, PEER_PORT, Report, Responder, Settings, verify};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -25,6 +25,10 @@ pub(crate) const DNS: &str = "10.77.2.10";
 pub(crate) const DNS_V6: &str = "fd77:2::10";
 /// The name servers behind it.
 pub(crate) const ENDPOINTS: [&str; 3] = ["10.77.2.11", "10.77.2.12", "10.77.2.13"];
+
+/// The peers, in the same place.
+pub(crate) const PEER: &str = "10.77.2.30";
+pub(crate) const PEER_V6: &str = "fd77:2::30";
 
 /// For one attempt to connect, and for all of them.
 const SHORT: Duration = Duration::from_millis(200);
@@ -120,10 +124,10 @@ impl Stage {
 
     fn give_addresses(&self, family: Families) {
         let (prefix, length, extra) = match family {
-            Families::V6 => ("fd77:", "64 nodad", vec![DNS_V6, API_V6]),
+            Families::V6 => ("fd77:", "64 nodad", vec![DNS_V6, API_V6, PEER_V6]),
             Families::V4 | Families::Both => {
                 let [first, second, third] = ENDPOINTS;
-                ("10.77.", "24", vec![DNS, API, first, second, third])
+                ("10.77.", "24", vec![DNS, API, PEER, first, second, third])
             }
         };
         let at = |net: u8, host: u8| match family {
@@ -173,6 +177,84 @@ impl Stage {
         }
     }
 
+    /// Where peers listen.
+    pub(crate) fn peers(&self) -> Vec<SocketAddr> {
+        let ips = match self.families {
+            Families::V4 => vec![PEER],
+            Families::V6 => vec![PEER_V6],
+            Families::Both => vec![PEER, PEER_V6],
+        };
+        let at = |text: &str| SocketAddr::new(text.parse().unwrap(), PEER_PORT);
+        ips.into_iter().map(at).collect()
+    }
+
+    /// Starts peers in the cluster; they go with what is returned.
+    pub(crate) fn start_peers(&self) -> Peers {
+        self.start_peers_at(self.peers())
+    }
+
+    /// The same at other addresses.
+    pub(crate) fn start_peers_at(&self, addresses: Vec<SocketAddr>) -> Peers {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = in_namespace(&self.cluster, move |runtime| {
+            runtime.block_on(async {
+                for address in addresses {
+                    let responder = Responder::bind(address).await.unwrap();
+                    tokio::spawn(async move { responder.serve().await });
+                }
+                ready.send(()).unwrap();
+                // The other end is dropped, not used.
+                drop(stopped.await);
+            });
+        });
+        is_ready.recv().unwrap();
+        Peers {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Runs work on the node.
+    pub(crate) fn on_node<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime) -> T + Send + 'static,
+    ) -> T {
+        self.node_thread(work).join().unwrap()
+    }
+
+    /// Runs work on the node, beside the test.
+    pub(crate) fn node_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        in_namespace(&self.node, work)
+    }
+
+    /// Runs work on the way, which has addresses of its own.
+    pub(crate) fn on_way<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime) -> T + Send + 'static,
+    ) -> T {
+        self.way_thread(work).join().unwrap()
+    }
+
+    /// The same beside the test.
+    pub(crate) fn way_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        in_namespace(&self.way, work)
+    }
+
+    /// Runs work in the cluster, beside the test.
+    pub(crate) fn cluster_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        in_namespace(&self.cluster, work)
+    }
+
     fn resolv_conf(&self) -> String {
         let server = match self.families {
             Families::V6 => DNS_V6,
@@ -190,6 +272,11 @@ impl Stage {
 
     /// Runs all checks on the node, with more settings if there are any.
     pub(crate) fn verify(&self, more: &str) -> Report {
+        self.verify_with(more, Overrides::default())
+    }
+
+    /// The same, with flags.
+    pub(crate) fn verify_with(&self, more: &str, overrides: Overrides) -> Report {
         let Addresses { api, .. } = self.served();
         let resolv_conf = self.path("resolv.conf");
         let dns = match more.strip_prefix("dns: {") {
@@ -201,11 +288,8 @@ impl Stage {
             api.first().unwrap().ip(),
             self.path("ca.crt"),
         );
-        let settings = Settings::of(&text, Overrides::default()).unwrap();
-        let node = in_namespace(&self.node, move |runtime| {
-            runtime.block_on(verify(&settings)).unwrap()
-        });
-        node.join().unwrap()
+        let settings = Settings::of(&text, overrides).unwrap();
+        self.on_node(move |runtime| runtime.block_on(verify(&settings)).unwrap())
     }
 
     /// Adds rules where packets pass.
@@ -225,6 +309,22 @@ impl Stage {
     /// Runs a command in the cluster's namespace.
     pub(crate) fn in_cluster(&self, command: &str) {
         run(&format!("ip netns exec {} {command}", self.cluster));
+    }
+}
+
+/// Peers that serve until this is dropped.
+pub(crate) struct Peers {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // What it has to say about its end was said when it panicked.
+            drop(thread.join());
+        }
     }
 }
 

@@ -1,0 +1,199 @@
+//! `bench worker`: what a worker of the gate and a peer cost a node: size and memory.
+//!
+//! Owns the run: the released binary checks the network of loopback, where name server, API server and peer are, and its
+//! memory is read while it waits to hand over its result. Nothing is sent elsewhere.
+
+mod image;
+mod servers;
+
+use std::fs;
+use std::io::{PipeReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use self::servers::Servers;
+use super::table::Table;
+use super::usage::{Process, machine, megabytes};
+use super::{Figure, judge};
+use crate::control_plane::free_ports;
+
+/// Most memory of a worker: ten mebibytes.
+const MEMORY: u64 = 10 << 20;
+/// What a pipe holds unless somebody has changed it.
+const PIPE_BYTES: usize = 1 << 16;
+/// How long a process may take to get to where it is looked at.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is measured.
+#[derive(clap::Args, Debug)]
+pub struct Settings {
+    /// The binary [default: built in the profile `release`, which takes minutes].
+    #[arg(long, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+    /// How often the worker is run; the highest figure counts.
+    #[arg(long, default_value_t = 5)]
+    pub runs: u32,
+}
+
+/// Runs worker and peer.
+pub async fn run(settings: &Settings) -> Result<Figure> {
+    let binary = match &settings.binary {
+        Some(binary) => binary.clone(),
+        None => build()?,
+    };
+    let folder = TempDir::new()?;
+    let image = image::weigh(&binary, folder.path())?;
+    let servers = Servers::start(folder.path())?;
+    let peer = Peer::start(&binary).await?;
+    fs::write(
+        folder.path().join("settings.yaml"),
+        servers.settings(folder.path(), peer.port),
+    )?;
+    let (mut worker, mut took) = (0, Duration::ZERO);
+    for _ in 0..settings.runs.max(1) {
+        let begin = Instant::now();
+        worker = worker.max(peak_of_worker(&binary, &servers, folder.path()).await?);
+        took = took.max(begin.elapsed());
+    }
+    let serving = Process(peer.process.0.id()).peak()?;
+
+    let mut table = Table::new(["worker", "seen", "goal"]);
+    let goal = format!("≤ {}", megabytes(MEMORY));
+    table.row(["most resident, worker", &megabytes(worker), &goal]);
+    table.row(["most resident, peer", &megabytes(serving), ""]);
+    table.row(["longest run", &format!("{took:.1?}"), ""]);
+    table.row(["binary", &megabytes(image.binary), ""]);
+    for (kind, bytes) in &image.packed {
+        let size = bytes.map_or_else(|| "not measured".to_owned(), megabytes);
+        table.row([kind.as_str(), &size, ""]);
+    }
+    let text = format!(
+        "{}\n{} runs, with {}\n{}",
+        table.render(),
+        settings.runs,
+        image.contents,
+        machine()
+    );
+    let complaint = format!("the worker has {} resident at most", megabytes(worker));
+    Ok(Figure {
+        text,
+        last_line: format!("worker: {} resident at most", megabytes(worker)),
+        shortfalls: judge([(worker <= MEMORY, complaint)]),
+    })
+}
+
+/// The binary as it is released.
+fn build() -> Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked"])
+        .args(["--package", "shipshape"])
+        .status()
+        .context("starting cargo")?;
+    ensure!(status.success(), "the release does not build");
+    let here = std::env::current_exe()?;
+    let target = here.ancestors().nth(2).context("this program is nowhere")?;
+    Ok(target.join("release").join("shipshape"))
+}
+
+/// Runs the checks once. The result is left in a file, then written into a pipe that is full: there the process waits until
+/// its memory was read.
+async fn peak_of_worker(binary: &Path, servers: &Servers, folder: &Path) -> Result<u64> {
+    let left = folder.join("termination-log");
+    fs::write(&left, "")?;
+    let (mut reader, mut writer) = std::io::pipe()?;
+    writer.write_all(&vec![b'\n'; PIPE_BYTES])?;
+    let child = Command::new(binary)
+        .args([
+            "verify",
+            "--output",
+            "json",
+            "--k8s-service-host",
+            "127.0.0.1",
+        ])
+        .args(["--k8s-service-port", &servers.api.port().to_string()])
+        .arg("--ca-file")
+        .arg(folder.join("ca.crt"))
+        .arg("--config")
+        .arg(folder.join("settings.yaml"))
+        .arg("--termination-log")
+        .arg(&left)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(fs::File::create(folder.join("worker.log"))?)
+        .spawn()
+        .with_context(|| format!("starting {}", binary.display()))?;
+    let mut child = Reaped(child);
+    let end = Instant::now() + PATIENCE;
+    while fs::read(&left)?.is_empty() {
+        ensure!(Instant::now() < end, "the worker does not come to an end");
+        if let Some(status) = child.0.try_wait()? {
+            let log = fs::read_to_string(folder.join("worker.log"))?;
+            bail!("the worker left no result: {status}\n{log}");
+        }
+        sleep(PAUSE).await;
+    }
+    // It writes the file, then gets stuck.
+    sleep(PAUSE * 5).await;
+    let peak = Process(child.0.id()).peak()?;
+    let said = rest_of(&mut reader)?;
+    let status = child.0.wait()?;
+    ensure!(
+        status.success(),
+        "the checks do not pass on loopback: {said}"
+    );
+    Ok(peak)
+}
+
+fn rest_of(reader: &mut PipeReader) -> Result<String> {
+    let mut said = String::new();
+    reader.read_to_string(&mut said)?;
+    Ok(said.trim().to_owned())
+}
+
+/// A child that does not outlive its owner.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        // An error here means that it is gone already, which is what we want.
+        if self.0.kill().is_ok() {
+            drop(self.0.wait());
+        }
+    }
+}
+
+/// The other end of two checks.
+struct Peer {
+    process: Reaped,
+    port: u16,
+}
+
+impl Peer {
+    async fn start(binary: &Path) -> Result<Self> {
+        let [port] = free_ports()?;
+        let child = Command::new(binary)
+            .args(["peer", "--log-level", "warn", "--listen"])
+            .arg(format!("127.0.0.1:{port}"))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {}", binary.display()))?;
+        let process = Reaped(child);
+        let peer = Self { process, port };
+        let end = Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            ensure!(Instant::now() < end, "the peer does not listen");
+            sleep(PAUSE).await;
+        }
+        Ok(peer)
+    }
+}
