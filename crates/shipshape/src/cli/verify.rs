@@ -67,6 +67,28 @@ pub(crate) struct VerifyOptions {
           default_value = "false", default_missing_value = "true", action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     dry_run: bool,
+    #[command(flatten)]
+    pub(crate) own_gate: OwnGate,
+    /// Check the network of the host instead: connection tracking, kube-proxy, the node's name server.
+    #[arg(long, conflicts_with = "patch_node")]
+    host: bool,
+    /// Form of the logs [default: json].
+    #[arg(long, value_enum, env = "LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    /// Least important level that is logged [default: info].
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL")]
+    log_level: Option<String>,
+    /// Form of the answer [default: text on a terminal, json elsewhere].
+    #[arg(long, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// Where to leave the result for the kubelet, if that file exists.
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    pub(crate) termination_log: PathBuf,
+}
+
+/// The gate of the node itself.
+#[derive(Args, Debug)]
+pub(crate) struct OwnGate {
     /// Open the gate of this node when every check passes: taint off, label and condition on. For a DaemonSet, where no
     /// controller keeps a gate; stays until its pod is removed.
     #[arg(long)]
@@ -95,21 +117,6 @@ pub(crate) struct VerifyOptions {
     /// How --patch-node reaches the cluster [default: the pod's own service account].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Check the network of the host instead: connection tracking, kube-proxy, the node's name server.
-    #[arg(long, conflicts_with = "patch_node")]
-    host: bool,
-    /// Form of the logs [default: json].
-    #[arg(long, value_enum, env = "LOG_FORMAT")]
-    log_format: Option<LogFormat>,
-    /// Least important level that is logged [default: info].
-    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL")]
-    log_level: Option<String>,
-    /// Form of the answer [default: text on a terminal, json elsewhere].
-    #[arg(long, value_enum)]
-    pub(crate) output: Option<Format>,
-    /// Where to leave the result for the kubelet, if that file exists.
-    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
-    pub(crate) termination_log: PathBuf,
 }
 
 fn backoff(text: &str) -> Result<Backoff, String> {
@@ -120,7 +127,7 @@ fn backoff(text: &str) -> Result<Backoff, String> {
     }
 }
 
-impl VerifyOptions {
+impl OwnGate {
     /// What makes this node an open one.
     pub(crate) fn gate(&self) -> Gate {
         Gate {
@@ -136,7 +143,9 @@ impl VerifyOptions {
             ),
         }
     }
+}
 
+impl VerifyOptions {
     /// What was said here and wins over the file.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {

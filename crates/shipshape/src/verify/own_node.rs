@@ -24,10 +24,10 @@ impl Patching {
         options: &VerifyOptions,
         settings: &Settings,
     ) -> Result<Option<Self>, Stop> {
-        if !options.patch_node {
+        if !options.own_gate.patch_node {
             return Ok(None);
         }
-        if options.delete_failed_node {
+        if options.own_gate.delete_failed_node {
             let why = "--delete-failed-node (or DELETE_FAILED_NODE) is true, and a node does not remove itself here; \
                        leave it out, and let a controller do that: nodeManagement.deleteFailedNodes";
             return Err(Stop::Wrong(why.to_owned()));
@@ -42,13 +42,13 @@ impl Patching {
         }
         let signals = Signals::listen().map_err(|error| Stop::Node(error.to_string()))?;
         let way = ClusterOptions {
-            kubeconfig: options.kubeconfig.clone(),
+            kubeconfig: options.own_gate.kubeconfig.clone(),
             ..ClusterOptions::default()
         };
         let config = connect::config(&way).await;
         let config = config.map_err(|failure| Stop::Node(failure.to_string()))?;
         let client = kube::Client::try_from(config).map_err(|error| Stop::node(&error))?;
-        let node = OwnNode::find(client, name, &options.gate()).await;
+        let node = OwnNode::find(client, name, &options.own_gate.gate()).await;
         let node = node.map_err(|error| Stop::node(&error))?;
         Ok(Some(Self { node, signals }))
     }
@@ -60,7 +60,10 @@ impl Patching {
 
     /// Opens the gate.
     pub(super) async fn open(&self, options: &VerifyOptions) -> Result<(), Stop> {
-        let opened = self.node.open(&options.gate(), Clock::System).await;
+        let opened = self
+            .node
+            .open(&options.own_gate.gate(), Clock::System)
+            .await;
         opened.map_err(|error| Stop::node(&error))
     }
 
