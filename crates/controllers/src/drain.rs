@@ -79,12 +79,23 @@ pub(crate) fn budgets<'a>(
     pods: impl IntoIterator<Item = &'a PodView>,
 ) -> Vec<BudgetView> {
     let now = context.clock.now();
+    let stored = budgets_as_stored(context, pods).into_iter();
+    stored
+        .map(|budget| context.evictions.seen_through(budget, now))
+        .collect()
+}
+
+/// The budgets in the namespaces of these pods, as the watch brought them.
+pub(crate) fn budgets_as_stored<'a>(
+    context: &Context,
+    pods: impl IntoIterator<Item = &'a PodView>,
+) -> Vec<BudgetView> {
     let namespaces: BTreeSet<&str> = pods.into_iter().map(|pod| pod.namespace.as_str()).collect();
     let stored = &context.stores.budgets;
     namespaces
         .into_iter()
         .flat_map(|namespace| stored.by_index(BUDGETS_BY_NAMESPACE, namespace))
-        .map(|budget| context.evictions.seen_through(BudgetView::of(&budget), now))
+        .map(|budget| BudgetView::of(&budget))
         .collect()
 }
 

@@ -109,8 +109,9 @@ impl Evictions {
         }
     }
 
-    /// The server refused. A refusal by a budget that has changed since the call is old: the change has
-    /// woken whom it may help, and would not do so again.
+    /// The server refused. A refusal by a budget that has changed since the call is old and not kept; what
+    /// the call had taken then, or was refused for another reason, is for others. Room that a budget itself
+    /// has refused is offered to nobody before its next change.
     pub(crate) fn refused(&self, pod: &PodTarget, why: Refusing, now: Timestamp) {
         let mut memory = self.memory();
         let asked = memory.asked.remove(&pod.uid);
@@ -119,7 +120,12 @@ impl Evictions {
             Refusing::Other(refusal) => (refusal, false),
         };
         let changes = memory.changes_of(&pod.namespace);
-        if by_budget && asked.is_some_and(|before| before != changes) {
+        let (before, budget) = asked.unwrap_or((changes, None));
+        let is_old = by_budget && before != changes;
+        if let Some(budget) = budget.filter(|_| is_old || !by_budget) {
+            memory.offer(&budget);
+        }
+        if is_old {
             return;
         }
         let refused = Refused {
@@ -195,9 +201,7 @@ impl Evictions {
     pub(crate) fn passed(&self, task: &Key) {
         let mut memory = self.memory();
         for budget in memory.waiters.passed(task) {
-            let room = memory.room(&budget);
-            let next = memory.waiters.call(&budget, room);
-            memory.wake(next);
+            memory.offer(&budget);
         }
     }
 
@@ -216,6 +220,13 @@ impl Memory {
     fn room(&self, budget: &Key) -> usize {
         let allowed = self.allowed.get(budget).copied().unwrap_or_default();
         usize::try_from(allowed - self.asked.taken(budget)).unwrap_or_default()
+    }
+
+    /// Room of a budget is left that nobody is about to use.
+    fn offer(&mut self, budget: &Key) {
+        let room = self.room(budget);
+        let called = self.waiters.call(budget, room);
+        self.wake(called);
     }
 
     /// The room of a budget is another than before.

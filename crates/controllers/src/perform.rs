@@ -325,7 +325,8 @@ async fn evict_pod(context: &Context, target: &PodTarget) -> Result<(), PassErro
         return Ok(());
     };
     let (evictions, now) = (&context.evictions, context.clock.now());
-    let budgets = drain::budgets(context, [pod.as_ref()]);
+    // What others have taken is counted by `take`, and must not be twice.
+    let budgets = drain::budgets_as_stored(context, [pod.as_ref()]);
     // What is in the way is named by the next look.
     let Ok(payer) = payer(&pod, &budgets) else {
         return Ok(());

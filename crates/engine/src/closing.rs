@@ -8,8 +8,10 @@
 //! close anything on its own: taints are marks of `run`.
 
 use jiff::Timestamp;
-use shipshape_api::NodePatchRun;
 use shipshape_api::gates::OutdatedTaintEffect;
+use shipshape_api::{NodePatchRun, NodePatchRunSpec};
+
+use crate::run::is_over;
 
 /// Up to so many nodes the scheduler scores them all, unless it is told otherwise.
 const SCORED: usize = 100;
@@ -23,8 +25,12 @@ pub struct Homeless {
     pub since: Timestamp,
 }
 
-/// How many nodes from the beginning of a plan are closed, in a cluster of so many.
-pub fn closed(planned: usize, nodes: usize) -> Option<i32> {
+/// How many nodes from the beginning of a plan are closed, in a cluster of so many, where the run leaves
+/// it open.
+pub fn closed(spec: &NodePatchRunSpec, planned: usize, nodes: usize) -> Option<i32> {
+    if spec.outdated_taint_effect.is_some() {
+        return None;
+    }
     let count = if nodes > SCORED {
         planned.min(nodes / 2)
     } else {
@@ -49,6 +55,15 @@ pub fn effect(run: &NodePatchRun, number: usize) -> OutdatedTaintEffect {
     })
 }
 
+/// Whether the run has come to ask for soft taints after it has closed nodes.
+pub fn is_overruled(run: &NodePatchRun) -> bool {
+    let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    let closed = run.status.as_ref().filter(|status| {
+        status.reopened.is_none() && status.plan.as_ref().is_some_and(|it| it.closed.is_some())
+    });
+    run.spec.outdated_taint_effect == soft && closed.is_some_and(|status| !is_over(status))
+}
+
 /// Whether the run keeps nodes closed that a homeless pod would open.
 pub fn may_reopen(run: &NodePatchRun) -> bool {
     let Some(status) = &run.status else {
@@ -56,6 +71,7 @@ pub fn may_reopen(run: &NodePatchRun) -> bool {
     };
     run.spec.outdated_taint_effect.is_none()
         && status.reopened.is_none()
+        && !is_over(status)
         && status
             .plan
             .as_ref()
@@ -67,9 +83,11 @@ mod tests {
     use std::sync::Arc;
 
     use shipshape_api::NodePatchRunStatus;
+    use shipshape_api::conditions::COMPLETED;
     use shipshape_api::node_patch_run::RunPlan;
 
     use super::*;
+    use crate::condition::{self, Claim, Truth};
 
     #[test]
     fn the_first_nodes_of_a_large_cluster_are_closed_up_to_half_of_it() {
@@ -81,7 +99,14 @@ mod tests {
             (0, 200, None),
         ];
         for (planned, nodes, expected) in table {
-            assert_eq!(closed(planned, nodes), expected, "{planned} of {nodes}");
+            let spec = NodePatchRunSpec::default();
+            let count = closed(&spec, planned, nodes);
+            assert_eq!(count, expected, "{planned} of {nodes}");
+            let said = NodePatchRunSpec {
+                outdated_taint_effect: Some(OutdatedTaintEffect::PreferNoSchedule),
+                ..spec
+            };
+            assert_eq!(closed(&said, planned, nodes), None, "the run says it");
         }
     }
 
@@ -115,6 +140,17 @@ mod tests {
             assert_eq!(effects, expected, "{asked:?} {closed:?} {is_reopened}");
             let may = asked.is_none() && closed.is_some() && !is_reopened;
             assert_eq!(may_reopen(&run), may);
+            let overruled = asked == Some(soft) && closed.is_some() && !is_reopened;
+            assert_eq!(is_overruled(&run), overruled);
+            let over = run.status.as_mut().unwrap();
+            let claim = Claim {
+                kind: COMPLETED,
+                truth: Truth::True,
+                reason: "Done",
+                message: String::new(),
+            };
+            condition::set(&mut over.conditions, claim, None, Timestamp::UNIX_EPOCH);
+            assert!(!may_reopen(&run) && !is_overruled(&run), "it is over");
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn plan(spec: &NodePatchRunSpec, nodes: &[NodeView]) -> Result<RunPlan, Plan
     };
     let plan = RunPlan {
         plan_version: version(all()),
-        closed: closing::closed(all().count(), nodes.len()),
+        closed: closing::closed(spec, all().count(), nodes.len()),
         partitions: (0i32..)
             .zip(waves)
             .map(|(index, (wave, nodes))| partition(index, wave, &nodes))

@@ -82,7 +82,10 @@ impl Draft<'_> {
     fn decide(&mut self) {
         if let Some(ending) = ending::of(&self.snapshot.run) {
             self.count();
-            return self.wind_down(ending);
+            if !self.makes_room_on_the_way_back() {
+                self.wind_down(ending);
+            }
+            return;
         }
         if is_over(&self.decision.status) {
             if self.snapshot.open.is_empty() {
@@ -170,19 +173,39 @@ impl Draft<'_> {
         self.decision.wake = Some(self.now);
     }
 
-    /// Whether nodes that are closed to new pods must take them again, for a pod that has had no place for
-    /// too long. Their marks are put on anew then.
-    fn is_reopening(&mut self) -> bool {
-        let Some(homeless) = &self.snapshot.homeless else {
-            return false;
-        };
-        if self.now < self.reopens_at(homeless) {
+    /// Tasks that are put back move pods to nodes that the run may have closed, and the marks go only when
+    /// the last task has: so closed nodes are opened on the way back too.
+    fn makes_room_on_the_way_back(&mut self) -> bool {
+        if self.snapshot.open.is_empty() {
             return false;
         }
-        let message = format!(
-            "no node had room for pod {} since {:.0}: outdated nodes take new pods again",
-            homeless.pod, homeless.since
-        );
+        if self.is_reopening() {
+            self.decision.wake = Some(self.now);
+            return true;
+        }
+        let status = &self.decision.status;
+        let is_due = status.reopened.is_some() && !self.snapshot.unmarked.is_empty();
+        if is_due {
+            self.mark();
+        }
+        is_due
+    }
+
+    /// Whether nodes that are closed to new pods must take them again: a pod has had no place for too long,
+    /// or the run has come to ask for less. Their marks are put on anew then.
+    fn is_reopening(&mut self) -> bool {
+        let homeless = self.snapshot.homeless.as_ref();
+        let message = if closing::is_overruled(&self.snapshot.run) {
+            "spec.outdatedTaintEffect is PreferNoSchedule now: outdated nodes take new pods again"
+                .to_owned()
+        } else if let Some(one) = homeless.filter(|one| self.reopens_at(one) <= self.now) {
+            format!(
+                "no node had room for pod {} since {:.0}: outdated nodes take new pods again",
+                one.pod, one.since
+            )
+        } else {
+            return false;
+        };
         let notice = Notice::warning("Reopened", message.clone());
         self.decision.notices.push(notice);
         self.decision.status.reopened = Some(message);
@@ -195,10 +218,12 @@ impl Draft<'_> {
         at.unwrap_or(homeless.since)
     }
 
-    /// A pod without a place is looked at again when its time is over.
+    /// A pod without a place is looked at again when its time is over; one whose time was over has been
+    /// acted upon, or cannot be.
     fn wake_for_homeless(&mut self) {
-        if let Some(homeless) = &self.snapshot.homeless {
-            let at = self.reopens_at(homeless).max(self.now);
+        let homeless = self.snapshot.homeless.as_ref();
+        let at = homeless.map(|homeless| self.reopens_at(homeless));
+        if let Some(at) = at.filter(|at| *at > self.now) {
             let wake = self.decision.wake.map_or(at, |wake| wake.min(at));
             self.decision.wake = Some(wake);
         }

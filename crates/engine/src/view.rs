@@ -25,7 +25,7 @@ use crate::ledger::Role;
 use crate::machine::ProviderId;
 
 /// The annotation that marks a static pod's mirror; such a pod cannot be evicted.
-const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+pub(crate) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 /// `system-node-critical` and `system-cluster-critical` begin here.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 

@@ -86,7 +86,11 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         dry_run = settings.dry_run,
         "checking the network"
     );
-    let mut patching = Patching::begin(options, &settings).await?;
+    // A node that does not reach the API server is what the checks are for.
+    let (mut patching, unreached) = match Patching::begin(options, &settings).await {
+        Err(stop @ Stop::Node(_)) => (None, Some(stop)),
+        begun => (begun?, None),
+    };
     if let Some(patching) = patching.take_if(|patching| patching.is_open()) {
         patching.rest().await;
         return Ok(Verdict::Passed);
@@ -109,7 +113,13 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         action: "write the result",
         source,
     })?;
-    if let Some(patching) = patching.filter(|_| report.verdict == Verdict::Passed) {
+    if report.verdict == Verdict::Failed {
+        return Ok(report.verdict);
+    }
+    if let Some(stop) = unreached {
+        return Err(stop);
+    }
+    if let Some(patching) = patching {
         patching.open(options).await?;
         patching.rest().await;
     }

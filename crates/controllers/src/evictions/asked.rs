@@ -80,13 +80,14 @@ impl AskedPods {
         Some(budget)
     }
 
-    /// The pod is asked no more. Gives how often budgets had changed when it was.
-    pub(super) fn remove(&mut self, uid: &str) -> Option<u64> {
+    /// The pod is asked no more. Gives how often budgets had changed when it was, and the budget whose room
+    /// is free again.
+    pub(super) fn remove(&mut self, uid: &str) -> Option<(u64, Option<Key>)> {
         let asked = self.by_uid.remove(uid)?;
         if let Some(budget) = &asked.budget {
             self.strike(budget, uid);
         }
-        Some(asked.changes)
+        Some((asked.changes, asked.budget))
     }
 
     /// The pod is on its way out, or gone.

@@ -166,8 +166,51 @@ fn drains_are_called_one_by_one_as_there_is_room_and_unused_room_is_passed_on() 
     evictions.take(&pod("a"), Some(&view(1)), at(0));
     evictions.passed(&tasks[2]);
     assert_eq!(queue.len(), 2, "now it is used");
+    for task in &tasks {
+        evictions.passed(task);
+    }
+    let queue = Queue::new(shipshape_cluster::Clock::System);
+    evictions.wake_through(queue.clone());
     evictions.saw_budget(&object(0, &["a"]));
-    assert_eq!(queue.len(), 2, "a charge makes no room");
+    assert_eq!(queue.len(), 0, "a charge makes no room");
     evictions.lost_budget(&budget);
     assert_eq!(queue.len(), 3, "without a budget all may go");
+}
+
+#[test]
+fn room_that_a_refused_call_gives_back_is_offered_to_others() {
+    let why = || Refusal {
+        budgets: Vec::new(),
+        message: "no".to_owned(),
+    };
+    for (refusing, is_overtaken, called) in [
+        (Refusing::Other(why()), false, 1),
+        (Refusing::Budget(why()), true, 1),
+        (Refusing::Budget(why()), false, 0),
+    ] {
+        let evictions = Evictions::default();
+        let queue = Queue::new(shipshape_cluster::Clock::System);
+        evictions.wake_through(queue.clone());
+        evictions.saw_budget(&object(1, &[]));
+        evictions.take(&pod("a"), Some(&view(1)), at(0));
+        evictions.wait(&Key::new("ops", "other"), [Key::new("shop", "web")].into());
+        if is_overtaken {
+            evictions.saw_budget(&object(1, &[]));
+        }
+        assert_eq!(queue.len(), 0, "its room is taken");
+        evictions.refused(&pod("a"), refusing, at(1));
+        assert_eq!(queue.len(), called, "{is_overtaken}");
+    }
+}
+
+#[test]
+fn a_budget_gives_all_the_room_that_it_has() {
+    let evictions = Evictions::default();
+    let pods = ["a", "b", "c", "d"].map(pod);
+    let granted = pods.iter().filter(|pod| {
+        // As a drain goes about it: the decision sees the room that is left, the call the whole budget.
+        let is_room = evictions.seen_through(view(3), at(0)).allowed > 0;
+        is_room && evictions.take(pod, Some(&view(3)), at(0)) == Grant::Granted
+    });
+    assert_eq!(granted.count(), 3);
 }

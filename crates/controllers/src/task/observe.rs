@@ -39,6 +39,8 @@ pub(super) async fn observe(
 ) -> Result<Option<TaskSnapshot>, PassError> {
     let tasks = &context.stores.tasks;
     tasks.wait_for(key).await?;
+    // A step that waits for budgets says so anew.
+    context.evictions.wait(key, BTreeSet::new());
     let Some(task) = tasks.get(key) else {
         return Ok(None);
     };
@@ -46,8 +48,6 @@ pub(super) async fn observe(
     let is_leaving = task.metadata.deletion_timestamp.is_some();
     let mut snapshot = TaskSnapshot::of(task.as_ref().clone());
     let step = step_of(&snapshot);
-    // A step that waits for budgets says so anew.
-    context.evictions.wait(key, BTreeSet::new());
     let is_asked_again = task.annotations().contains_key(names::ANNOTATION_RETRY);
     if (is_leaving && !is_kept) || (step.is_final() && !is_kept && !is_asked_again) {
         return Ok(None);

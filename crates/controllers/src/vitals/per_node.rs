@@ -4,6 +4,7 @@
 //! scrapes: a node that is gone has no record and so no series. A scrape goes once over the records that
 //! are in memory anyway.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,7 +63,19 @@ impl PerNode {
 impl Collector for PerNode {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let records = self.records();
-        let rows: Vec<Row<'_>> = records.iter().filter_map(|one| Row::of(one)).collect();
+        // A node that was replaced under its name has two records for a moment: the newer one counts.
+        let mut newest: BTreeMap<&str, &PendingNode> = BTreeMap::new();
+        for record in &records {
+            let Some(node) = record.spec.node_name.as_deref() else {
+                continue;
+            };
+            let made = |one: &PendingNode| one.metadata.creation_timestamp.as_ref().map(|it| it.0);
+            let known = newest.entry(node).or_insert(record);
+            if made(known) < made(record) {
+                *known = record;
+            }
+        }
+        let rows: Vec<Row<'_>> = newest.into_values().filter_map(Row::of).collect();
         encode_states(&mut encoder, &rows)?;
         encode_retries(&mut encoder, &rows)?;
         for (name, help, value) in GAUGES {

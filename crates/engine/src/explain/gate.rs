@@ -290,6 +290,7 @@ fn hint(finding: &VerificationFinding) -> String {
         (_, "worker-image", _) => format!("see that the node can pull {target}: registry, credentials, mirror"),
         (_, "worker-sandbox", _) => "see whether the CNI plugin runs on the node: kubectl get pods -A -o wide --field-selector spec.nodeName=NODE".to_owned(),
         (_, "worker-schedule", _) => "see what the scheduler says of the worker pod, and whether worker.resources fit on the node".to_owned(),
+        ("peer" | "udp", _, _) => "see that peers reach pods of this node at TCP and UDP ports 47299 to 47399, and the other way round: routes, security groups, network policies".to_owned(),
         ("worker", _, _) => "see the events of the worker pod and the kubelet's log".to_owned(),
         (_, _, Some("dns")) => format!("see that {target} resolves on this node"),
         _ => format!("see that {target} can be reached from pods of this node: routes, kube-proxy, network policies"),

@@ -4,7 +4,7 @@
 //! a name that follows from it, so a crash in between leads to the same pod. Must not decide what a failure
 //! means for the node: `verdict` does.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::VerificationVerdict;
@@ -27,6 +27,8 @@ const NOT_YET: [&str; 4] = [
     "node.cilium.io/agent-not-ready",
     "node.cloudprovider.kubernetes.io/uninitialized",
 ];
+/// How soon somebody who gave no answer is asked again.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// What Karpenter puts on a node that it has taken in. Until then it may put the taint back.
 const KARPENTER_REGISTERED: &str = "karpenter.sh/registered";
 
@@ -209,7 +211,7 @@ impl Draft<'_> {
 
     pub(super) fn wait_for_owner(&mut self, why: &str) {
         let words = format!("an answer to whether a NodeReadinessRule manages the taint: {why}");
-        self.wait(words, None);
+        self.wait(words, self.now.checked_add(ASK_AGAIN).ok());
     }
 
     /// A taint that somebody else manages is left to them; that is news once.

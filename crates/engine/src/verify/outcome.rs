@@ -15,7 +15,7 @@ use shipshape_api::pending_node::{
 };
 
 use crate::decision::PodTarget;
-use crate::view::text;
+use crate::view::{MIRROR_ANNOTATION, text};
 
 /// The image cannot be had.
 pub const IMAGE_TROUBLE: &str = "worker-image";
@@ -41,6 +41,8 @@ const IMAGE_REASONS: [&str; 6] = [
 ];
 /// The exit code of checks of which one failed.
 const CHECK_FAILED: i32 = 1;
+/// Milliseconds that a check is believed to have taken at most: the number comes from the node itself.
+const LONGEST_CHECK: i64 = 3_600_000;
 
 /// A worker pod, as far as the gate reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,8 +175,10 @@ impl WorkerView {
                 .map(|owner| owner.uid.clone()),
             node: label(meta.annotations.as_ref(), names::ANNOTATION_WORKER_NODE)
                 .unwrap_or_default(),
+            // A kubelet may make mirror pods, with any label: what it says of itself compares nothing.
             is_control: label(meta.labels.as_ref(), names::LABEL_WORKER).as_deref()
-                == Some(names::WORKER_OF_CONTROL),
+                == Some(names::WORKER_OF_CONTROL)
+                && label(meta.annotations.as_ref(), MIRROR_ANNOTATION).is_none(),
             pulls: pulls(pod),
             created: created.unwrap_or_default(),
             terminating: meta.deletion_timestamp.is_some(),
@@ -338,7 +342,8 @@ fn finding(one: &ReportFinding) -> VerificationFinding {
             .as_deref()
             .map(|phase| phase.chars().take(128).collect()),
         message: cut(&one.message),
-        milliseconds: i64::try_from(one.milliseconds).unwrap_or(i64::MAX),
+        milliseconds: i64::try_from(one.milliseconds)
+            .map_or(LONGEST_CHECK, |it| it.min(LONGEST_CHECK)),
     }
 }
 

@@ -163,7 +163,8 @@ impl Visit {
     fn begin(books: &Arc<Books>, from: IpAddr) -> Option<Self> {
         let is_served = locked(&books.limits).enter(from, Instant::now());
         let books = books.clone();
-        is_served.then_some(Self { books, from })
+        // Only one that was let in leaves: a value that is made in vain would count as having gone.
+        is_served.then(|| Self { books, from })
     }
 
     async fn serve(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
@@ -258,4 +259,31 @@ fn canonical(mut from: SocketAddr) -> SocketAddr {
 /// The books are whole after every call, so a panic elsewhere has not harmed them.
 fn locked<T>(books: &Mutex<T>) -> MutexGuard<'_, T> {
     books.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_that_are_turned_away_make_no_room_for_more() {
+        let responder = Responder::bind("127.0.0.1:0".parse().unwrap()).await;
+        let responder = responder.unwrap();
+        let address = responder.address().unwrap();
+        let serving = tokio::spawn(async move { responder.serve().await });
+        let mut held = Vec::new();
+        for _ in 0..12 {
+            held.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut busy = 0;
+        for mut stream in held {
+            let mut answer = String::new();
+            drop(stream.read_to_string(&mut answer).await);
+            busy += usize::from(answer == Answer::Busy.to_string());
+        }
+        serving.abort();
+        assert_eq!(busy, 4, "eight at once and no more");
+    }
 }

@@ -15,8 +15,11 @@ use super::super::line::{Part, Turn};
 use super::Look;
 use crate::context::{NODES_BY_MARK, PODS_HOMELESS};
 
-/// Nodes that are marked or unmarked in one pass.
+/// Nodes that are marked or unmarked in one pass, at least.
 const MARKS_AT_ONCE: usize = 50;
+
+/// Passes that all nodes of a plan take at most: fewer than a queue grants one key at once.
+const PASSES: usize = 16;
 
 impl Look<'_> {
     pub(super) fn unmarked(&self) -> Vec<(NodeTarget, usize)> {
@@ -41,7 +44,7 @@ impl Look<'_> {
             is_due.then(|| (self.target(&node), number))
         };
         let lines = &self.context.lines;
-        lines.walk(part, MARKS_AT_ONCE, |number| {
+        lines.walk(part, at_once(plan), |number| {
             is_due(number).map_or(Turn::Over, Turn::Waits)
         })
     }
@@ -79,7 +82,8 @@ impl Look<'_> {
             return Vec::new();
         }
         let nodes = &self.context.stores.nodes;
-        let marked = nodes.first_by_index(NODES_BY_MARK, &self.uid, MARKS_AT_ONCE);
+        let wanted = self.plan().map_or(MARKS_AT_ONCE, |plan| at_once(plan));
+        let marked = nodes.first_by_index(NODES_BY_MARK, &self.uid, wanted);
         marked.iter().map(|node| self.target(node)).collect()
     }
 
@@ -91,6 +95,10 @@ impl Look<'_> {
             operation: self.uid.clone(),
         }
     }
+}
+
+fn at_once(plan: &RunPlan) -> usize {
+    plan.total().div_ceil(PASSES).max(MARKS_AT_ONCE)
 }
 
 /// Partition and place of the node with that number in the whole plan.

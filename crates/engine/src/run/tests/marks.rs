@@ -71,3 +71,44 @@ fn a_pod_without_a_place_opens_nodes_that_were_closed_once_its_time_is_over() {
     let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
     assert_eq!(taint_of_first_mark(&look(&snapshot)), soft);
 }
+
+#[test]
+fn closed_nodes_are_opened_on_the_way_back_too_and_a_run_that_is_over_rests() {
+    let long_ago = now() - Settings::default().reopen_after;
+    let mut snapshot = RunSnapshot {
+        open: vec![task_at("a", TaskStep::Undo).into()],
+        homeless: Some(Homeless {
+            pod: "shop/web-1".to_owned(),
+            since: long_ago,
+        }),
+        ..planned()
+    };
+    snapshot.run.spec.abort = Some(true);
+    let status = snapshot.run.status.as_mut().unwrap();
+    Arc::make_mut(status.plan.as_mut().unwrap()).closed = Some(2);
+    let opening = look(&snapshot);
+    assert!(opening.status.reopened.is_some());
+    snapshot.run.status = Some(opening.status);
+    snapshot.homeless = None;
+    snapshot.unmarked = vec![(target("b"), 1)];
+    let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    assert_eq!(taint_of_first_mark(&look(&snapshot)), soft);
+    snapshot.unmarked.clear();
+    let waiting = look(&snapshot);
+    assert_eq!(names_of(&waiting), [""; 0]);
+    assert_ne!(waiting.wake, Some(now()), "now the tasks are waited for");
+}
+
+#[test]
+fn a_run_that_comes_to_ask_for_soft_marks_gets_them() {
+    let mut snapshot = planned();
+    snapshot.run.spec.outdated_taint_effect = Some(OutdatedTaintEffect::PreferNoSchedule);
+    assert_eq!(look(&snapshot).status.reopened, None, "nothing was closed");
+    let status = snapshot.run.status.as_mut().unwrap();
+    Arc::make_mut(status.plan.as_mut().unwrap()).closed = Some(1);
+    let opening = look(&snapshot);
+    assert!(opening.status.reopened.is_some());
+    assert_eq!(opening.status.marked, None);
+    snapshot.run.status = Some(opening.status);
+    assert_eq!(look(&snapshot).status.marked, Some(true), "once");
+}
