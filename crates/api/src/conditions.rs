@@ -45,5 +45,9 @@ pub const LABELS_TRANSFERRED: &str = "LabelsTransferred";
 pub const STABLE: &str = "Stable";
 /// The run was called off.
 pub const ABORTED: &str = "Aborted";
+/// All that the ledger of slots holds can be read. False names what cannot.
+pub const LEDGER_READABLE: &str = "LedgerReadable";
+/// Nodes of the wave cannot begin for reasons of their own, and nobody else of it is left.
+pub const HELD_UP: &str = "HeldUp";
 /// The network of the node works, as checks from inside a pod on it say.
 pub const NETWORK_VERIFIED: &str = "NetworkVerified";

@@ -24,7 +24,7 @@ pub struct DrainOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Park"))]
     pub on_deadline: Option<OnDeadline>,
-    /// How long the pods may take to leave, for example 30m; absent means the controller's own
+    /// How long the pods may take to leave, for example 30m; absent and 0s mean the controller's own
     /// setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::duration)]

@@ -86,7 +86,7 @@ pub struct NodePatchRunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub node_selector: Option<LabelSelector>,
-    /// Nodes to leave out, even if nodeSelector takes them.
+    /// Nodes to leave out, even if nodeSelector takes them; an empty one leaves out every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub exclude_node_selector: Option<LabelSelector>,

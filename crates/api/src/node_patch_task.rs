@@ -43,6 +43,7 @@ use crate::selectors::PodSelector;
         type_ = "string",
         json_path = ".status.waitingFor"
     ),
+    printcolumn(name = "Last error", type_ = "string", json_path = ".status.lastError"),
     printcolumn(
         name = "New node",
         type_ = "string",

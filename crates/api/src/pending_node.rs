@@ -33,8 +33,15 @@ pub use verification::{
     doc = "One machine on its way into the cluster or out of it.",
     printcolumn(name = "Node", type_ = "string", json_path = ".spec.nodeName"),
     printcolumn(name = "Goal", type_ = "string", json_path = ".spec.goal"),
+    printcolumn(name = "Task", type_ = "string", json_path = ".spec.taskRef.name"),
+    printcolumn(name = "Machine", type_ = "string", json_path = ".spec.providerID"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.cspState"),
-    printcolumn(name = "Since", type_ = "date", json_path = ".status.cspStateSince"),
+    printcolumn(
+        name = "Since",
+        type_ = "date",
+        json_path = ".status.cspStateSince",
+        priority = 1
+    ),
     printcolumn(
         name = "Attempt",
         type_ = "integer",
@@ -55,24 +62,7 @@ pub use verification::{
         type_ = "string",
         json_path = ".status.waitingFor"
     ),
-    printcolumn(
-        name = "Deadline",
-        type_ = "string",
-        json_path = ".spec.deadline",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Task",
-        type_ = "string",
-        json_path = ".spec.taskRef.name",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Provider ID",
-        type_ = "string",
-        json_path = ".spec.providerID",
-        priority = 1
-    ),
+    printcolumn(name = "Deadline", type_ = "string", json_path = ".spec.deadline"),
     printcolumn(
         name = "Age",
         type_ = "date",

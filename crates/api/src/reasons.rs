@@ -91,6 +91,8 @@ pub const CHECK_FAILED: &str = "CheckFailed";
 pub const TAINT_OWNED_ELSEWHERE: &str = "TaintOwnedElsewhere";
 /// The node's NodePool does not declare the gate's taint as a startup taint.
 pub const WRONG_NODE_POOL: &str = "WrongNodePool";
+/// The API server refuses what the gate needs.
+pub const REFUSED: &str = "Refused";
 /// A failed node is removed.
 pub const REMOVING_FAILED_NODE: &str = "RemovingFailedNode";
 /// A failed node would be removed, but a limit or another operation forbids it.

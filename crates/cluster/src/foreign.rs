@@ -27,7 +27,8 @@ pub struct Sought<'a> {
     pub provider_id: Option<&'a str>,
 }
 
-/// Karpenter's claim of a node, matched by provider id or, failing that, by name.
+/// Karpenter's claim of a node, matched by provider id or, failing that, by name. A claim that names another
+/// machine than the node does is a stranger's, whatever node it names.
 pub async fn claim(client: &Client, node: &Sought<'_>) -> Result<Option<ForeignObject>> {
     let Some(resource) = served(client, KARPENTER, "NodeClaim", "nodeclaims").await? else {
         return Ok(None);
@@ -43,7 +44,14 @@ pub async fn claim(client: &Client, node: &Sought<'_>) -> Result<Option<ForeignO
     });
     let found = by_id.or_else(|| {
         let mut claims = claims.items.iter();
-        claims.find(|one| says(one, "/status/nodeName", node.name))
+        let is_another = |one: &DynamicObject| {
+            let known = one
+                .data
+                .pointer("/status/providerID")
+                .and_then(Value::as_str);
+            known.is_some_and(|id| !id.is_empty() && node.provider_id.is_some_and(|own| own != id))
+        };
+        claims.find(|one| says(one, "/status/nodeName", node.name) && !is_another(one))
     });
     Ok(found.map(|object| described(object, &resource)))
 }

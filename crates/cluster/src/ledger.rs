@@ -1,8 +1,9 @@
 //! The ledger of slots, as a ConfigMap: one key per node UID.
 //!
 //! Owns reading and the guarded writing of that one object. Must not read from a copy, count, or
-//! grant: `engine::ledger` does the arithmetic. A value that cannot be read is an error that names
-//! its key, because a slot that is overlooked would be granted twice. Called by admission and release.
+//! grant: `engine::ledger` does the arithmetic. A value that cannot be read is handed on with its key and
+//! written back as it was: it may be a slot, and one that is overlooked would be granted twice. Called by
+//! admission and release.
 
 use std::collections::BTreeMap;
 
@@ -38,19 +39,22 @@ impl LedgerStore {
             return Ok(Ledger::default());
         };
         let resource_version = found.resource_version();
-        let mut slots = BTreeMap::new();
-        for (node_uid, text) in found.data.unwrap_or_default() {
-            let slot: Slot = serde_json::from_str(&text).map_err(|error| Error::Malformed {
-                object: self.object(),
-                field: format!("data.{node_uid}"),
-                why: error.to_string(),
-            })?;
-            slots.insert(node_uid, slot);
-        }
-        Ok(Ledger {
+        let mut ledger = Ledger {
             resource_version,
-            slots,
-        })
+            ..Ledger::default()
+        };
+        for (node_uid, text) in found.data.unwrap_or_default() {
+            match serde_json::from_str(&text) {
+                Ok(slot) => {
+                    ledger.slots.insert(node_uid, slot);
+                }
+                Err(error) => {
+                    tracing::debug!(key = node_uid, %error, "no slot that we can read");
+                    ledger.unreadable.insert(node_uid, text);
+                }
+            }
+        }
+        Ok(ledger)
     }
 
     /// Writes it if nobody wrote since it was read; else an error of class Conflict, and the grant
@@ -84,7 +88,12 @@ impl LedgerStore {
             })?;
             Ok((node_uid.clone(), text))
         };
-        ledger.slots.iter().map(encode).collect()
+        let mut data = ledger.unreadable.clone();
+        for slot in ledger.slots.iter().map(encode) {
+            let (node_uid, text) = slot?;
+            data.insert(node_uid, text);
+        }
+        Ok(data)
     }
 
     fn object(&self) -> String {

@@ -1,4 +1,4 @@
-//! The removals of failed nodes within the last hour, as a ConfigMap: one key per node UID.
+//! The latest removals of failed nodes, as a ConfigMap: one key per node UID.
 //!
 //! Owns reading and the guarded writing of that one object. Must not count: `engine::verify::removal` does. A
 //! value that cannot be read is an error that names its key, because a removal that is overlooked would be

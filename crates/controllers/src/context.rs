@@ -18,6 +18,7 @@ use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::removals::RemovalStore;
 use shipshape_cluster::worker::Workers;
 use shipshape_cluster::{Clock, Key, Store};
+use shipshape_engine::ledger::needs_slot;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::GateSettings;
@@ -31,6 +32,7 @@ use crate::evictions::Evictions;
 use crate::gate::neighbours::Neighbourhood;
 use crate::metered::Metered;
 use crate::operator::{Places, Providers};
+use crate::run::autoscalers::Looks;
 use crate::run::groups::Memberships;
 use crate::run::line::Lines;
 use crate::vitals::Vitals;
@@ -59,6 +61,8 @@ pub(crate) const TASKS_BY_RUN: &str = "run";
 pub(crate) const TASKS_BY_NODE: &str = "node";
 /// Tasks by the provider id of their replacement.
 pub(crate) const TASKS_BY_REPLACEMENT: &str = "replacement";
+/// Tasks that must have a slot, all under the empty term.
+pub(crate) const TASKS_AT_WORK: &str = "work";
 /// Tasks by the step they are in.
 pub(crate) const TASKS_BY_STEP: &str = "step";
 
@@ -111,6 +115,7 @@ impl Stores {
                         .into_iter()
                         .collect()
                 })
+                .with_index(TASKS_AT_WORK, work_term)
                 .with_index(TASKS_BY_STEP, |task| vec![step_term(task)]),
             pending: Store::new()
                 .with_index(PENDING_BY_TASK, |one: &PendingNode| {
@@ -231,6 +236,10 @@ pub(crate) fn run_term(run_uid: &str, standing: Standing) -> String {
     format!("{run_uid} {standing:?}")
 }
 
+fn work_term(task: &NodePatchTask) -> Vec<String> {
+    needs_slot(task).then(String::new).into_iter().collect()
+}
+
 fn step_term(task: &NodePatchTask) -> String {
     let step = task
         .status
@@ -271,6 +280,8 @@ pub(crate) struct Context {
     pub(crate) vitals: Vitals,
     /// Which group each machine belongs to, as far as anybody has asked.
     pub(crate) memberships: Memberships,
+    /// When each run last looked whether its hold of the autoscaler stands.
+    pub(crate) autoscaler_looks: Looks,
     /// Told when a run goes, or ends without one, so that what it may have left is looked for.
     pub(crate) orphaned: Arc<Notify>,
     pub(crate) etcd: Option<EtcdAccess>,
@@ -314,6 +325,7 @@ impl Context {
             evictions: Evictions::default(),
             vitals,
             memberships: Memberships::default(),
+            autoscaler_looks: Looks::default(),
             orphaned: Arc::new(Notify::new()),
             etcd,
             workers: Workers::new(client.clone()),

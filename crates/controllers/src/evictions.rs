@@ -252,7 +252,14 @@ impl Memory {
     }
 
     fn forget_before(&mut self, now: Timestamp) {
-        self.asked.forget_before(now);
+        let freed = self.asked.forget_before(now);
+        let budgets: BTreeSet<Key> = freed.iter().map(|(_, budget)| budget.clone()).collect();
+        for (pod, budget) in freed {
+            tracing::info!(pod, %budget, "no sign of an eviction that was asked for; its room is free again");
+        }
+        for budget in budgets {
+            self.offer_anew(&budget);
+        }
         self.refused.retain(|_, one| is_fresh(one.at, now));
     }
 

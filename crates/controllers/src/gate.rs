@@ -11,14 +11,16 @@ mod removal;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use shipshape_cluster::Key;
+use shipshape_api::{PendingNode, PendingNodeStatus};
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::events::{Notice as EventNotice, Severity};
 use shipshape_cluster::queue::Outcome;
 use shipshape_cluster::status::write_status;
+use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Decision, Effect, Notice};
 use shipshape_engine::verify::control::{Retirement, retire};
 use shipshape_engine::verify::decide;
+use shipshape_engine::verify::refusal::refused;
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{NodeView, Observed};
 use tracing::Instrument;
@@ -79,7 +81,11 @@ async fn pass(
     };
     let (after, before): (Vec<Effect>, Vec<Effect>) =
         effects.into_iter().partition(Effect::needs_record);
-    perform(context, provider, &before).await?;
+    if let Err(error) = perform(context, provider, &before).await {
+        let known = record.status.clone().unwrap_or_default();
+        tell_refusal(context, &snapshot.node, record.clone(), &known, &error).await;
+        return Err(error);
+    }
     let written = write_status(context.pending.api(), record, &status).await?;
     if let Some(version) = written.version() {
         let record = Key::of(record);
@@ -91,8 +97,44 @@ async fn pass(
     let node = &snapshot.node.name;
     context.vitals.saw_verification(node, before, now);
     tell(context, &snapshot.node, &notices).await;
-    perform(context, provider, &after).await?;
+    if let Err(error) = perform(context, provider, &after).await {
+        let mut stored = record.clone();
+        stored.status = Some(status.clone());
+        let version = written.version().map(str::to_owned);
+        stored.metadata.resource_version = version.or(stored.metadata.resource_version);
+        tell_refusal(context, &snapshot.node, stored, &status, &error).await;
+        return Err(error);
+    }
     Ok(wake)
+}
+
+/// What the server refuses shows in the record and as an event, once: only a person can help. That nothing
+/// could be told is not worth another error.
+async fn tell_refusal(
+    context: &Context,
+    node: &NodeView,
+    stored: PendingNode,
+    status: &PendingNodeStatus,
+    error: &PassError,
+) {
+    let is_refusal = match error.class() {
+        ErrorClass::Denied | ErrorClass::Invalid | ErrorClass::Gone => true,
+        ErrorClass::Transient | ErrorClass::Conflict | ErrorClass::Bug => false,
+    };
+    let Some((status, notice)) = refused(status, &in_full(error)).filter(|_| is_refusal) else {
+        return;
+    };
+    match write_status(context.pending.api(), &stored, &status).await {
+        Ok(written) => {
+            if let Some(version) = written.version() {
+                context.stores.pending.expect(&Key::of(&stored), version);
+            }
+            tell(context, node, &[notice]).await;
+        }
+        Err(unwritten) => {
+            tracing::debug!(error = in_full(&unwritten), "the refusal could not be told");
+        }
+    }
 }
 
 /// Events are about the Node: that is where people look.

@@ -17,6 +17,7 @@ mod perform;
 mod relics;
 mod report;
 mod run;
+mod slots;
 mod sweep;
 mod task;
 mod tuning;

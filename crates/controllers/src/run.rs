@@ -15,9 +15,9 @@ use jiff::Timestamp;
 pub use preflight::ask_dry_runs;
 use shipshape_api::NodePatchRun;
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
+use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Effect, Notice};
 use shipshape_engine::run::decide;
 use tracing::Instrument;
@@ -61,7 +61,10 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         status = snapshot.run.status.clone().unwrap_or_default();
         notices.clear();
     }
-    status.last_error = acted.as_ref().err().map(ToString::to_string);
+    // Somebody else wrote first, and the next pass looks anew: that is no news for people.
+    let told = acted.as_ref().err();
+    let told = told.filter(|error| error.class() != ErrorClass::Conflict);
+    status.last_error = told.map(ToString::to_string);
     tell(context, &snapshot.run, status, &notices).await?;
     acted.map(|()| decision.wake)
 }

@@ -7,9 +7,9 @@ mod observe;
 
 use jiff::Timestamp;
 use shipshape_api::{NodePatchTask, NodePatchTaskStatus};
-use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
+use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Effect, Notice};
 use shipshape_engine::replace::{decide, is_recorded, may_go_on, step_of};
 use tracing::{Instrument, Span};
@@ -102,7 +102,10 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
 }
 
 fn note_failure(status: &mut NodePatchTaskStatus, error: &PassError) {
-    status.last_error = Some(in_full(error));
+    // Somebody else wrote first, and the next pass looks anew: that is no news for people.
+    if error.class() != ErrorClass::Conflict {
+        status.last_error = Some(in_full(error));
+    }
     if let (true, Some(record)) = (error.is_no_room(), status.replacement.as_mut()) {
         record.no_room = Some(in_full(error));
     }

@@ -289,6 +289,7 @@ fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Chang
             run.metadata.deletion_timestamp.is_some(),
             run.spec.abort(),
             run.spec.paused(),
+            run.spec.drain.clone(),
             status.and_then(|status| status.last_round),
         )
     };

@@ -1,7 +1,7 @@
 //! Admission: which of the waiting nodes may be disrupted now.
 //!
-//! Owns the budget arithmetic. Must not count from tasks or caches: what is taken stands in the
-//! ledger, and the grants returned here only become real by a write guarded by the version that was
+//! Owns the budget arithmetic. Must not count from caches alone: what is taken stands in the ledger, or is
+//! a task at work that the ledger has lost (`crate::ledger::Slotless`), and the grants returned here only become real by a write guarded by the version that was
 //! read. Called by `run` with a handful of waiting nodes, so its cost does not grow with the cluster.
 
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ pub struct Admission {
     pub grants: Vec<(String, Slot)>,
     /// Why the first node that was not admitted has to wait.
     pub held_by: Option<String>,
+    /// How many were held back by what is about themselves and not about what is taken: nobody else's end
+    /// will help them.
+    pub stuck: usize,
 }
 
 /// A node of the run that is down for reasons of its own.
@@ -102,8 +105,9 @@ pub fn admit(
                 on_their_way: &on_their_way,
             },
         ) {
-            Some(reason) => {
-                admission.held_by.get_or_insert(reason);
+            Some(refusal) => {
+                admission.stuck += usize::from(refusal.is_own);
+                admission.held_by.get_or_insert(refusal.reason);
             }
             None => {
                 taken.take(&candidate.node.zone, important);
@@ -148,8 +152,27 @@ impl Tally<'_> {
     }
 }
 
+/// Why a node may not begin.
+struct Refusal {
+    reason: String,
+    /// Whether it is about the node and its group, and not about what is taken.
+    is_own: bool,
+}
+
 /// Why a node may not begin now, if so.
 fn refusal(
+    spec: &NodePatchRunSpec,
+    candidate: &Waiting,
+    important: bool,
+    tally: &Tally<'_>,
+) -> Option<Refusal> {
+    let told = |is_own| move |reason| Refusal { reason, is_own };
+    let by_limit = limit_refusal(spec, candidate, important, tally).map(told(false));
+    by_limit.or_else(|| surge_refusal(candidate, tally).map(told(true)))
+}
+
+/// Why no slot is left for a node, if so.
+fn limit_refusal(
     spec: &NodePatchRunSpec,
     candidate: &Waiting,
     important: bool,
@@ -188,11 +211,12 @@ fn refusal(
     let down = tally.down(node, false);
     if used + down >= limit(cap) {
         return Some(format!(
-            "{used} {kind} in flight{} ({name})",
+            "{used} {kind} in flight{}{} ({name})",
+            also_unreadable(tally, important),
             also_down(tally, down)
         ));
     }
-    zone_refusal(spec, node, tally).or_else(|| surge_refusal(candidate, tally))
+    zone_refusal(spec, node, tally)
 }
 
 /// Why the node's zone has no slot left, if so.
@@ -276,6 +300,18 @@ fn etcd_refusal(
             Some(format!("control plane {name}: {}", etcd::NOT_CONFIGURED))
         }
         Observed::Present(_) | Observed::NotAsked | Observed::Absent => None,
+    }
+}
+
+/// The words about entries of the ledger that cannot be read and count.
+fn also_unreadable(tally: &Tally<'_>, important: bool) -> String {
+    let unreadable = &tally.books.ledger.unreadable;
+    match unreadable.keys().next().filter(|_| !important) {
+        Some(first) => {
+            let count = unreadable.len();
+            format!(", of them {count} key(s) of the ledger that cannot be read (first: {first:?})")
+        }
+        None => String::new(),
     }
 }
 

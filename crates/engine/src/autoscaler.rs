@@ -95,6 +95,51 @@ pub fn restore(
     changes(missing.collect())
 }
 
+/// Targets that somebody has let go while they were to be held, with the replicas that they have now. One
+/// that is gone is nobody's doing.
+pub fn released(record: &AutoscalerRecord, found: &[DeploymentView]) -> Vec<(String, i32)> {
+    let targets = record.targets.iter();
+    let live = targets.filter_map(|target| Some((target, find(found, target)?)));
+    live.filter(|(_, live)| live.replicas != 0)
+        .map(|(target, live)| (name_of(target), live.replicas))
+        .collect()
+}
+
+/// How the targets stand when nothing is left to put back.
+pub fn left_as(
+    record: &AutoscalerRecord,
+    found: &[DeploymentView],
+    shared: &[(String, String)],
+) -> String {
+    let odd = record.targets.iter().filter_map(|target| {
+        let name = name_of(target);
+        let Some(live) = find(found, target) else {
+            return Some(format!("{name} is gone"));
+        };
+        let place = (target.namespace.clone(), target.name.clone());
+        if shared.contains(&place) {
+            return Some(format!("{name} stays held for another run"));
+        }
+        (live.replicas != target.original_replicas).then(|| {
+            format!(
+                "{name} keeps the {} replica(s) that somebody gave it, its own count was {}",
+                live.replicas, target.original_replicas
+            )
+        })
+    });
+    let odd: Vec<String> = odd.collect();
+    if odd.is_empty() {
+        "the autoscaler has its own replica count again".to_owned()
+    } else {
+        odd.join("; ")
+    }
+}
+
+/// A target as people know it.
+pub(crate) fn name_of(target: &AutoscalerTarget) -> String {
+    format!("{}/{}", target.namespace, target.name)
+}
+
 fn changes(effects: Vec<Effect>) -> Move {
     if effects.is_empty() {
         Move::Done

@@ -257,17 +257,26 @@ pub(crate) fn is_bare(pod: &PodView, around: &Around) -> bool {
     pod.owner.is_none() || (is_daemon(pod) && around.orphans.contains(&pod.uid))
 }
 
-/// What is in the way of a pod whatever the budgets say.
+/// The first thing that is in the way of a pod whatever the budgets say.
 pub(crate) fn policy_block(pod: &PodView, around: &Around, policy: DrainPolicy) -> Option<Block> {
-    if policy.bare_pods == PodRule::Block && is_bare(pod, around) {
-        let has_owner = pod.owner.is_some();
-        return Some(if has_owner {
-            Block::Orphaned
-        } else {
-            Block::Bare
-        });
-    }
-    (pod.local_data && policy.empty_dir == PodRule::Block).then_some(Block::LocalData)
+    policy_blocks(pod, around, policy).next()
+}
+
+/// Everything that is in the way of a pod whatever the budgets say.
+pub(crate) fn policy_blocks(
+    pod: &PodView,
+    around: &Around,
+    policy: DrainPolicy,
+) -> impl Iterator<Item = Block> {
+    let is_kept = policy.bare_pods == PodRule::Block && is_bare(pod, around);
+    let bare = if pod.owner.is_some() {
+        Block::Orphaned
+    } else {
+        Block::Bare
+    };
+    let has_data = pod.local_data && policy.empty_dir == PodRule::Block;
+    let bare = is_kept.then_some(bare).into_iter();
+    bare.chain(has_data.then_some(Block::LocalData))
 }
 
 struct Judge<'a> {

@@ -6,6 +6,7 @@
 mod gate;
 #[cfg(test)]
 mod gate_tests;
+mod machine;
 mod node;
 mod run;
 mod task;
@@ -19,7 +20,8 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use crate::view::{BudgetView, NodeView, PodView};
 
 pub use gate::{GateScene, at_gate, is_at_gate, pending};
-pub use node::{node, task_of_node};
+pub use machine::machine;
+pub use node::{node, place_of, task_of_node};
 pub use run::run;
 pub use task::{after_deadline, task};
 
@@ -102,6 +104,17 @@ pub struct Blocker {
     pub reason: String,
     /// What is in the way, in one sentence.
     pub message: String,
+}
+
+/// What is waited for, so that it can follow the words "waits for": a status may hold a complaint instead.
+pub fn wait(words: &str) -> String {
+    if words.starts_with("cannot tell ") {
+        return format!("a clear answer: it {words}");
+    }
+    if words.starts_with("spec.") {
+        return format!("a change of the manifest: {words}");
+    }
+    words.to_owned()
 }
 
 fn step_of(task: &NodePatchTask) -> TaskStep {

@@ -4,6 +4,7 @@
 //! budget one after the other. Must not look at the world: how long machines and pods take is handed
 //! in. A forecast is a guess with its assumptions named; nothing is decided by it. Called by `plan`.
 
+mod fate;
 mod load;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use shipshape_api::node_patch_run::Wave;
 use shipshape_api::{NodePatchRunSpec, NodePatchTask, TaskStep};
 
 use crate::span;
+pub use fate::Fate;
 pub use load::{load, room};
 
 /// How long things take.
@@ -121,8 +123,9 @@ pub struct Turn {
     pub important: bool,
     /// Pods that must move.
     pub pods: usize,
-    /// Whether it will be parked, because a pod does not leave.
-    pub parked: bool,
+    /// What becomes of it, where a pod does not leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fate: Option<Fate>,
     /// Seconds until it begins.
     pub begins: i64,
     /// Seconds until it is over.
@@ -308,17 +311,19 @@ impl Course<'_> {
         } else {
             self.drain(load, now + before + gate)
         };
-        let rest = if load.blocked {
-            0
-        } else {
+        let fate = load.blocked.then(|| Fate::of(self.spec));
+        let is_ended = fate.is_none_or(|fate| fate == Fate::Forced);
+        let rest = if is_ended {
             gate + pace.machine_gone.as_secs() + after
+        } else {
+            0
         };
         Turn {
             node: load.node.clone(),
             zone: load.zone.clone(),
             important: load.important,
             pods: load.pods,
-            parked: load.blocked,
+            fate,
             begins: now,
             ends: drained + rest,
         }

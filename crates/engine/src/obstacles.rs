@@ -1,14 +1,16 @@
 //! Obstacles: why a run that somebody is about to create would not be done at all.
 //!
-//! Owns two of them, told before anything is created: a run of that name is there, and the cloud is one
-//! that the controller will refuse. Must not ask the cluster. Called by `plan`.
+//! Owns what is told before anything is created: a run of that name is there, the run is paused or called
+//! off in its own manifest, the cloud is one that the controller will refuse; and besides what would be in
+//! vain and who shares the slots. Must not ask the cluster. Called by `plan` and by rehearsals.
 
 use shipshape_api::conditions::ACCEPTED;
 use shipshape_api::{NodePatchRun, RunState};
 
 use crate::condition;
-use crate::run::state;
-use crate::wish::run_name;
+use crate::run::{is_over, state};
+use crate::transfer;
+use crate::wish::{handle, run_name};
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,63 @@ pub fn found(run: &NodePatchRun, runs: &[NodePatchRun], built_in: &[&str]) -> Ve
     let twin = runs.iter().find(|other| run_name(other) == run_name(run));
     let twin = twin.map(of_twin);
     let provider = of_provider(run, runs, built_in);
-    twin.into_iter().chain(provider).collect()
+    let found = twin.into_iter().chain(of_wish(run));
+    found.chain(provider).collect()
+}
+
+/// A manifest that asks for nothing to be done.
+fn of_wish(run: &NodePatchRun) -> Option<String> {
+    if run.spec.abort() {
+        return Some(
+            "spec.abort is true: the run is called off before it begins, and no node is touched"
+                .to_owned(),
+        );
+    }
+    let handle = handle(run);
+    run.spec.paused().then(|| {
+        format!("spec.paused is true: no node begins until somebody says shipshape resume {handle}")
+    })
+}
+
+/// Wishes of a run that have no effect.
+pub fn in_vain(run: &NodePatchRun) -> Option<String> {
+    let lists = run.spec.label_transfer.as_ref()?;
+    let refused = transfer::refused(lists);
+    (!refused.is_empty()).then(|| {
+        format!(
+            "spec.labelTransfer names reserved labels, which are never copied: {}",
+            refused.join(", ")
+        )
+    })
+}
+
+/// The other runs of a cluster that share its slots.
+pub fn neighbours(run: &NodePatchRun, runs: &[NodePatchRun]) -> Vec<String> {
+    let others = runs.iter().filter(|other| run_name(other) != run_name(run));
+    others.filter_map(of_neighbour).collect()
+}
+
+fn of_neighbour(other: &NodePatchRun) -> Option<String> {
+    let status = other.status.as_ref()?;
+    if status.plan.is_none() || is_over(status) {
+        return None;
+    }
+    let name = run_name(other);
+    let in_work =
+        status.in_flight_important.unwrap_or(0) + status.in_flight_non_important.unwrap_or(0);
+    Some(match (state(other), in_work) {
+        (RunState::Paused, 0) => {
+            format!("run {name} is paused with no node in work; it takes slots once it is resumed")
+        }
+        (RunState::Paused, _) => {
+            format!("run {name} is paused and finishes {in_work} node(s), which take slots")
+        }
+        (RunState::Ending, _) => {
+            format!("run {name} is ending; what it has in work takes slots until then")
+        }
+        (RunState::Refused, 0) => format!("run {name} is refused and takes no slots"),
+        _ => format!("run {name} is at work and shares the slots"),
+    })
 }
 
 fn of_twin(twin: &NodePatchRun) -> String {
@@ -46,7 +104,7 @@ fn of_twin(twin: &NodePatchRun) -> String {
 }
 
 /// A run of the same cloud in this cluster knows better than anybody what its controller does.
-fn of_provider(run: &NodePatchRun, runs: &[NodePatchRun], built_in: &[&str]) -> Option<String> {
+pub fn of_provider(run: &NodePatchRun, runs: &[NodePatchRun], built_in: &[&str]) -> Option<String> {
     let wanted = &run.spec.provider.r#type;
     let alike = || {
         runs.iter()

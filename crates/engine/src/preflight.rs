@@ -12,7 +12,7 @@ use crate::decision::PodTarget;
 use crate::drain::{self, Around, Block, DrainPolicy};
 use crate::view::{BudgetView, PodView};
 
-pub use report::{Report, report};
+pub use report::{Report, pods_of_weight, report};
 
 /// Most evictions that are asked for as dry runs in one wave.
 const QUESTIONS_MAX: usize = 200;
@@ -65,13 +65,12 @@ pub fn findings(wave: &Wave<'_>) -> Vec<Finding> {
     let mut seen: BTreeMap<(&'static str, String, String), usize> = BTreeMap::new();
     let mut ranked: Vec<(Weight, usize, Finding)> = Vec::new();
     for (node, pod) in moving(wave) {
-        let Some((weight, block)) = judge(wave, pod, &budgets) else {
-            continue;
-        };
-        let cause = (block.word(), pod.namespace.clone(), cause_name(pod, &block));
-        let times = seen.entry(cause).or_default();
-        ranked.push((weight, *times, finding(node, pod, weight, &block)));
-        *times += 1;
+        for (weight, block) in judge(wave, pod, &budgets) {
+            let cause = (block.word(), pod.namespace.clone(), cause_name(pod, &block));
+            let times = seen.entry(cause).or_default();
+            ranked.push((weight, *times, finding(node, pod, weight, &block)));
+            *times += 1;
+        }
     }
     ranked.sort_by_key(|(weight, times, _)| (*weight, *times));
     ranked.into_iter().map(|(_, _, finding)| finding).collect()
@@ -114,32 +113,37 @@ fn moving<'a>(wave: &Wave<'a>) -> impl Iterator<Item = (&'a str, &'a PodView)> {
         .filter(move |(_, pod)| drain::skip(pod, around).is_none())
 }
 
-fn judge(wave: &Wave<'_>, pod: &PodView, budgets: &Budgets<'_>) -> Option<(Weight, Block)> {
+/// All that is in the way of a pod, so that whoever has seen to one thing does not meet the next. What it
+/// would lose is told of a pod that can go.
+fn judge(wave: &Wave<'_>, pod: &PodView, budgets: &Budgets<'_>) -> Vec<(Weight, Block)> {
     if pod.terminating {
-        return None;
+        return Vec::new();
     }
-    if let Some(block) = drain::policy_block(pod, wave.around, wave.policy) {
-        return Some((Weight::Blocks, block));
-    }
+    let mut blocks: Vec<Block> = drain::policy_blocks(pod, wave.around, wave.policy).collect();
     // No budget guards a pod that has not begun to run, but it will have by the time of its drain.
     match guard(pod, budgets) {
-        Err(block) => return Some((Weight::Blocks, block)),
-        Ok(Some(budget)) if budget.is_hopeless() => {
-            return Some((Weight::Blocks, drain::closed(budget)));
-        }
+        Err(block) => blocks.push(block),
+        Ok(Some(budget)) if budget.is_hopeless() => blocks.push(drain::closed(budget)),
         Ok(_) => {}
     }
-    if let Some(refusal) = wave.around.refusals.get(&pod.uid) {
-        let block = Block::Refused {
+    let refusal = wave.around.refusals.get(&pod.uid);
+    // The server may only repeat what is known.
+    if let Some(refusal) = refusal.filter(|_| blocks.is_empty()) {
+        blocks.push(Block::Refused {
             budgets: refusal.budgets.clone(),
             message: refusal.message.clone(),
-        };
-        return Some((Weight::Blocks, block));
+        });
     }
-    if drain::is_bare(pod, wave.around) {
-        return Some((Weight::Loses, Block::Bare));
+    if !blocks.is_empty() {
+        return blocks
+            .into_iter()
+            .map(|block| (Weight::Blocks, block))
+            .collect();
     }
-    pod.local_data.then_some((Weight::Loses, Block::LocalData))
+    let bare = drain::is_bare(pod, wave.around).then_some(Block::Bare);
+    let data = pod.local_data.then_some(Block::LocalData);
+    let lost = bare.into_iter().chain(data);
+    lost.map(|block| (Weight::Loses, block)).collect()
 }
 
 /// Whether an eviction should be granted, from all that can be seen here.

@@ -6,7 +6,9 @@
 //! whose intent is already recorded, or records the next step. The task's status is the only memory,
 //! so a crash between any two lines resumes here.
 
+mod anew;
 mod arrive;
+mod daemons;
 mod draft;
 mod expire;
 mod facts;

@@ -80,6 +80,7 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn decide(&mut self) {
+        self.tell_of_ledger();
         if let Some(ending) = ending::of(&self.snapshot.run) {
             self.count();
             if !self.makes_room_on_the_way_back() {
@@ -103,6 +104,9 @@ impl Draft<'_> {
         self.count();
         if self.decision.status.plan.is_none() {
             self.make_plan();
+        } else if !self.is_iteration_planned() {
+            // The nodes that wait there are looked for first.
+            self.decision.wake = Some(self.now);
         } else if self.is_reopening() {
             self.decision.wake = Some(self.now);
         } else if self.decision.status.marked != Some(true) {
@@ -325,6 +329,7 @@ impl Draft<'_> {
         if !self.snapshot.waiting.is_empty() {
             return self.admit();
         }
+        self.end_of_hold_up();
         match brake::brake(self.snapshot) {
             // Nobody waits to begin; still the wish is heard, and seen to be.
             Some(why) if !why.is_failure => self.pause(why),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use shipshape_api::{
-    CspState, NodePatchRun, NodePatchRunSpec, NodePatchTask, PendingNode, PendingNodeGoal,
+    CspState, DrainOptions, NodePatchRun, NodePatchRunSpec, NodePatchTask, PendingNode,
+    PendingNodeGoal,
 };
 
 use crate::admit::{Down, Waiting};
@@ -17,7 +18,7 @@ use crate::closing::Homeless;
 use crate::decision::NodeTarget;
 use crate::drain::Around;
 use crate::etcd::EtcdView;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Slotless};
 use crate::machine::{Group, GroupId, Machine};
 use crate::plan::Newcomer;
 use crate::verify::passage::Passage;
@@ -40,6 +41,8 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
+    /// How many nodes of the plan are there and have no task; counted once the run is at its end.
+    pub untried: usize,
     /// How many other runs in the same cloud have not ended.
     pub others: usize,
     /// The node and the last error of a task that ended badly, if there is one.
@@ -70,6 +73,8 @@ pub struct RunSnapshot {
     pub marked: Vec<NodeTarget>,
     /// The ledger, read live.
     pub ledger: Observed<Ledger>,
+    /// What the ledger lacks.
+    pub slotless: Slotless,
     /// How etcd fares, asked live while a control plane waits; absent where there is none to ask.
     pub etcd: Observed<EtcdView>,
 }
@@ -99,6 +104,11 @@ pub struct TaskSnapshot {
     pub task: NodePatchTask,
     /// The node to be replaced; read live in every step that is about to disrupt it.
     pub old_node: Observed<NodeView>,
+    /// Another Node of the old machine than the task's own, under whatever name: somebody has deleted that
+    /// one, and the kubelet has registered anew. Looked for before the machine goes.
+    pub anew: Observed<NodeView>,
+    /// Pods bound to that Node, read live.
+    pub anew_pods: Observed<Vec<PodView>>,
     /// The replacement's node, found by its provider id.
     pub new_node: Observed<NodeView>,
     /// How that node stands at the gate.
@@ -124,6 +134,11 @@ pub struct TaskSnapshot {
     pub slot: Observed<()>,
     /// The ledger, asked for only when the task wants a slot again.
     pub ledger: Observed<Ledger>,
+    /// What the ledger lacks; asked for with it.
+    pub slotless: Slotless,
+    /// Machines that tasks under way will ask a group for, and that it does not count yet; asked for with
+    /// the ledger.
+    pub on_their_way: BTreeMap<GroupId, usize>,
     /// The run that asked for the task.
     pub run: RunView,
     /// Pods that the run calls important and that are not ready, anywhere; asked for by the gates.
@@ -167,11 +182,22 @@ pub struct RunView {
 }
 
 impl TaskSnapshot {
+    /// How the node is emptied: as its run says now, so that what people are told to set there helps. The
+    /// task's own copy speaks for a run that is gone.
+    pub fn drain_options(&self) -> Option<&DrainOptions> {
+        match &self.run.spec {
+            Some(run) => run.drain.as_ref(),
+            None => self.task.spec.drain.as_ref(),
+        }
+    }
+
     /// A snapshot in which nobody has looked at anything yet.
     pub fn of(task: NodePatchTask) -> Self {
         Self {
             task,
             old_node: Observed::NotAsked,
+            anew: Observed::NotAsked,
+            anew_pods: Observed::NotAsked,
             new_node: Observed::NotAsked,
             passage: Passage::Open,
             old_machine: Observed::NotAsked,
@@ -184,6 +210,8 @@ impl TaskSnapshot {
             lock: Observed::NotAsked,
             slot: Observed::NotAsked,
             ledger: Observed::NotAsked,
+            slotless: Slotless::default(),
+            on_their_way: BTreeMap::new(),
             run: RunView::default(),
             unstable: Observed::NotAsked,
             new_pods: Observed::NotAsked,

@@ -145,6 +145,6 @@ fn speaks_of(task: &NodePatchTask, machine: &Machine) -> bool {
 }
 
 /// Whether a pod would be lost with its node.
-pub(crate) fn is_load(pod: &PodView) -> bool {
+pub fn is_load(pod: &PodView) -> bool {
     !pod.finished && !pod.mirror && !is_daemon(pod)
 }

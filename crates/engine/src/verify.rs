@@ -13,12 +13,15 @@ pub mod neighbours;
 pub mod outcome;
 pub mod passage;
 pub mod record;
+pub mod refusal;
 pub mod removal;
 pub mod settings;
 #[cfg(test)]
 mod tests;
 mod verdict;
 pub mod worker;
+
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use shipshape_api::{PendingNode, PendingNodeStatus, VerificationVerdict};
@@ -45,6 +48,8 @@ pub struct GateSnapshot {
     pub leftovers: Vec<PodTarget>,
     /// What the rest of the cluster says; looked at only where `is_compared` says so.
     pub control: ControlView,
+    /// Addresses of ready name servers, looked for where a worker may be made.
+    pub name_servers: Vec<IpAddr>,
     /// What must be known before the node is removed; asked for only when that is wanted.
     pub removal: Observed<RemovalView>,
     /// Others who have a say in the gate's taints; asked only when it matters.
@@ -103,10 +108,14 @@ pub fn is_compared(snapshot: &GateSnapshot, settings: &GateSettings, now: Timest
 }
 
 /// Whether a node that nobody remembers must be verified. Its label says nothing while a taint of the gate
-/// is there: a kubelet may have set it.
+/// is there: a kubelet may have set it. One whose condition says that its network is not verified had a record
+/// that somebody has deleted, to have it verified again.
 pub fn is_new_to_us(node: &NodeView, settings: &GateSettings) -> bool {
     let is_open = settings.node_management.taints.is_empty();
-    !node.deleting && (is_gated(node, settings) || (is_open && !is_labelled(node, settings)))
+    let unlabelled = !is_labelled(node, settings);
+    let condition = node.network.verified.as_deref();
+    let is_left = condition.is_some_and(|truth| truth != "True") && unlabelled;
+    !node.deleting && (is_gated(node, settings) || (is_open && unlabelled) || is_left)
 }
 
 /// Whether the node carries a taint of the gate.
@@ -136,11 +145,20 @@ pub fn is_in_service(node: &NodeView, settings: &GateSettings) -> bool {
 /// Whether a verified node lacks its label, so that it must be verified again. Whoever finds this in a copy
 /// looks at the node live before anything follows.
 pub fn is_label_missing(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
-    let verification = record
-        .status
-        .as_ref()
-        .and_then(|it| it.verification.as_ref());
     settings.verification.mode == Mode::Gate
-        && verification.and_then(|it| it.verdict) == Some(VerificationVerdict::Verified)
+        && verdict_of(record) == Some(VerificationVerdict::Verified)
         && !is_labelled(node, settings)
+}
+
+/// Whether somebody has put the label on a node that failed in service, to have it verified again. Behind a
+/// taint a kubelet may have done that. Whoever finds this in a copy looks at the node live.
+pub fn is_wanted_again(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
+    settings.verification.mode == Mode::Gate
+        && verdict_of(record) == Some(VerificationVerdict::Failed)
+        && is_labelled(node, settings)
+        && !is_gated(node, settings)
+}
+
+fn verdict_of(record: &PendingNode) -> Option<VerificationVerdict> {
+    record.status.as_ref()?.verification.as_ref()?.verdict
 }

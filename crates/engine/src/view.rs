@@ -8,6 +8,7 @@ mod budget;
 mod volume;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodCondition, Volume};
@@ -55,6 +56,25 @@ impl<T> Observed<T> {
     /// Whether it is surely not there.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
+    }
+}
+
+impl Observed<NodeView> {
+    /// The Node that was found under some name, if it is that of this machine. A kubelet registers before
+    /// anybody has said which machine it runs on: until then nothing is known.
+    #[must_use]
+    pub fn on_machine(self, id: &ProviderId) -> Self {
+        match self {
+            Self::Present(node) => match &node.provider_id {
+                Some(other) if other != id => Self::Absent,
+                Some(_) => Self::Present(node),
+                None => Self::Unknown(format!(
+                    "node {} does not say yet which machine it runs on",
+                    node.name
+                )),
+            },
+            unclear @ (Self::NotAsked | Self::Unknown(_) | Self::Absent) => unclear,
+        }
     }
 }
 
@@ -183,8 +203,15 @@ impl NodeView {
 
     /// Whether something is missing of what the nodes of a plan carry.
     pub fn lacks(&self, wanted: Marks) -> bool {
-        (wanted.outdated.is_some() && self.marks.is_empty())
+        (wanted.outdated.is_some() && !self.is_marked())
             || (wanted.held && self.scale_down == ScaleDown::Unsaid)
+    }
+
+    /// Whether somebody has marked it as outdated: a run, or a person, whose taint may have no value. No
+    /// other mark is put on such a node.
+    fn is_marked(&self) -> bool {
+        let mut taints = self.taints.iter();
+        !self.marks.is_empty() || taints.any(|taint| taint.key == names::TAINT_OUTDATED)
     }
 
     /// Whether the mark of a run closes the node to new pods.
@@ -288,6 +315,8 @@ pub struct PodView {
     pub local_data: bool,
     /// Since when the scheduler has had no place for it.
     pub homeless_since: Option<Timestamp>,
+    /// Its address.
+    pub address: Option<IpAddr>,
 }
 
 impl PodView {
@@ -325,6 +354,10 @@ impl PodView {
             claims: claims_of(pod),
             local_data: volumes_of(pod).any(|volume| volume.empty_dir.is_some()),
             homeless_since: homeless_since(pod),
+            address: pod
+                .status
+                .as_ref()
+                .and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
         }
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::settings::Settings;
-use shipshape_simulator::cloud::{CloudSettings, CloudSpec};
+use shipshape_simulator::cloud::{CloudSettings, CloudSpec, GroupSpec};
 use shipshape_simulator::world::{World, WorldSpec};
 
 use crate::report::Outcome;
@@ -89,7 +89,14 @@ async fn rehearse(
     seed: u64,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Rehearsed, StoryError> {
-    let world = World::start(spec(copy, machines, seed)).await?;
+    let mut run = run.clone();
+    let groups = copy
+        .marked(&mut run.spec)
+        .map_err(|error| StoryError::Unreadable {
+            what: "spec.nodeSelector".to_owned(),
+            message: error.to_string(),
+        })?;
+    let world = World::start(spec(groups, machines, seed)).await?;
     let stage = Stage::embedded(&world);
     // First the cordons, so that nothing is scheduled where nothing would be.
     cordon(&stage, copy).await?;
@@ -97,7 +104,7 @@ async fn rehearse(
         create(&stage.client("world"), object).await?;
     }
     tokio::time::sleep(SETTLING).await;
-    let scenario = scenario(run);
+    let scenario = scenario(&run);
     let mut played = tokio::select! {
         biased;
         played = Box::pin(play_on(&stage, &scenario)) => played?,
@@ -148,7 +155,7 @@ async fn cordon(stage: &Stage, copy: &Copy) -> Result<(), StoryError> {
     Ok(())
 }
 
-fn spec(copy: &Copy, machines: Machines, seed: u64) -> WorldSpec {
+fn spec(groups: Vec<GroupSpec>, machines: Machines, seed: u64) -> WorldSpec {
     let mut spec = WorldSpec::small(seed, 0);
     let ready = Duration::try_from(machines.ready).unwrap_or_default();
     // The way of a machine to a ready node is boot, join and readiness; the last has its own delay.
@@ -156,7 +163,7 @@ fn spec(copy: &Copy, machines: Machines, seed: u64) -> WorldSpec {
     spec.delays.join = rest / 4;
     spec.cloud = CloudSpec {
         region: "copy".to_owned(),
-        groups: copy.groups.clone(),
+        groups,
         settings: CloudSettings {
             boot: rest * 3 / 4,
             terminate: Duration::try_from(machines.gone).unwrap_or_default(),

@@ -167,10 +167,15 @@ impl fmt::Display for Report {
             "  evictions  {calls} calls, {refused} refused by a budget"
         )?;
         let requests = &self.requests;
+        // Nothing was replaced: there is nothing to share the writes among.
+        let each = match self.nodes.replaced {
+            0 => String::new(),
+            _ => format!(", {:.1} writes per replaced node", requests.writes_per_node),
+        };
         writeln!(
             formatter,
-            "  requests   {} by the operator, {} writes, {:.1} writes per replaced node",
-            requests.total, requests.writes, requests.writes_per_node
+            "  requests   {} by the operator, {} writes{each}",
+            requests.total, requests.writes
         )?;
         let kinds: Vec<String> = requests
             .writes_by_kind

@@ -82,7 +82,7 @@ pub struct Witness {
     /// How many machines died by themselves, and how many others have made.
     killed: usize,
     joined: usize,
-    /// Replacements that a task has left to their groups.
+    /// Replacements that a task has left to their groups, by provider id.
     kept: BTreeSet<String>,
     deployments: BTreeMap<String, Deployed>,
     lock_of: BTreeMap<String, String>,
@@ -133,7 +133,8 @@ impl Witness {
     /// How many machines more there may be than at first: those that groups made in place of killed ones,
     /// those that others made, and replacements that could not be emptied.
     pub fn machines_more(&self) -> usize {
-        self.killed + self.joined + self.kept.len()
+        let in_service = self.kept.iter().filter(|id| self.is_in_service(id));
+        self.killed + self.joined + in_service.count()
     }
 
     /// Takes a fact in and checks what it could have broken.
@@ -194,6 +195,7 @@ impl Witness {
     }
 
     fn take_node(&mut self, at: Timestamp, node: NodeView) {
+        self.note_old_cordon(&node);
         self.check_foreign_cordon(at, &node);
         self.check_cordon(at, &node);
         self.check_labels(at, &node);
@@ -265,7 +267,7 @@ impl Witness {
                 token,
             } => {
                 self.check_token(at, &token, &machine);
-                self.check_late_machine(at, &replaces);
+                self.check_late_machine(at, &replaces, &token);
                 self.made.insert(machine.clone());
                 self.made_ids.insert(provider_id.clone());
                 let made = self.replacements.entry(replaces.clone()).or_default();
@@ -312,25 +314,33 @@ impl Witness {
     }
 
     /// A task has left its replacement to its group, because it could not be emptied. Only one that is in
-    /// service can be left: another is an orphan, whatever the task says.
+    /// service in the end counts as left: another is an orphan, whatever the task says.
     fn note_kept(&mut self, before: &NodePatchTask, task: &NodePatchTask) {
-        let was = before.status.as_ref();
-        let keeps = was.and_then(|was| was.undo.as_ref()?.keeps_machine.then_some(was));
-        let Some(machine) = keeps.and_then(|was| was.new_machine.as_ref()) else {
+        let (was, is) = (before.status.as_ref(), task.status.as_ref());
+        // One write may tell both that it is kept and that the task has ended.
+        let mut told = [was, is].into_iter().flatten();
+        let keeps = told.any(|status| status.undo.as_ref().is_some_and(|undo| undo.keeps_machine));
+        let Some(machine) = was
+            .and_then(|was| was.new_machine.as_ref())
+            .filter(|_| keeps)
+        else {
             return;
         };
-        let is = task.status.as_ref().and_then(|is| is.new_machine.as_ref());
-        let id = machine.provider_id.as_deref().unwrap_or_default();
-        let is_in_service = self
-            .node_of(id)
-            .is_some_and(|node| node.ready && !node.unschedulable);
-        if is.is_some() || !is_in_service {
+        if is.is_some_and(|is| is.new_machine.is_some()) {
             return;
         }
-        for made in self.replacements.values_mut() {
-            made.retain(|(known, _)| *known != machine.id);
+        let id = machine.provider_id.clone().unwrap_or_default();
+        if self.is_in_service(&id) {
+            for made in self.replacements.values_mut() {
+                made.retain(|(known, _)| *known != machine.id);
+            }
         }
-        self.kept.insert(machine.id.clone());
+        self.kept.insert(id);
+    }
+
+    fn is_in_service(&self, provider_id: &str) -> bool {
+        let node = self.node_of(provider_id);
+        node.is_some_and(|node| node.ready && !node.unschedulable)
     }
 
     /// From now on nothing is left to do.

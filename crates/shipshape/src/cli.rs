@@ -6,10 +6,11 @@ mod peer;
 mod people;
 mod verify;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::crash;
 use shipshape_scenarios::swarm::Seeds;
 
@@ -98,11 +99,27 @@ impl Command {
         let is_of_node =
             first.is_some_and(|word| NodeCommand::has_subcommand(&word.to_string_lossy()));
         if is_of_node {
-            Self::Node(NodeCli::parse().command)
+            Self::Node(parsed::<NodeCli>().command)
         } else {
-            Cli::parse().command
+            parsed::<Cli>().command
         }
     }
+}
+
+/// The command line and the environment, in which an empty variable is none: charts write it for a value that is not
+/// set.
+fn parsed<T: CommandFactory + FromArgMatches>() -> T {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let heard = |arg: Arg| {
+        if arg.get_env().is_some_and(is_empty) {
+            arg.env(None::<&'static str>)
+        } else {
+            arg
+        }
+    };
+    let command = T::command().mut_subcommands(|command| command.mut_args(heard));
+    let matches = command.get_matches();
+    T::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 #[derive(Args, Debug)]
@@ -186,6 +203,12 @@ pub(crate) struct ControllerOptions {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) leader_elect: Option<bool>,
+    /// Name of that lease [default: leaderElection.id of the configuration].
+    #[arg(long, value_name = "NAME", value_parser = crate::config::lease_name)]
+    pub(crate) leader_election_id: Option<String>,
+    /// Its namespace [default: leaderElection.namespace of the configuration].
+    #[arg(long, value_name = "NAME", value_parser = crate::namespace::checked)]
+    pub(crate) leader_election_namespace: Option<String>,
     /// Form of the logs [default: logging.format of the configuration, then json].
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormat>,

@@ -85,7 +85,7 @@ async fn work(
         tuning,
         providers: providers(&config)?,
         etcd: config.etcd.as_ref().map(etcd),
-        election: elects.then(|| election(&config, &identity)),
+        election: elects.then(|| election(options, &config, &identity)),
         places: Places {
             lock_namespace,
             namespace: config.namespace.clone(),
@@ -97,7 +97,7 @@ async fn work(
         retune,
         vitals,
         events: Events::new(client, Clock::System, events::Settings::new(&identity)),
-        about: lease(&config),
+        about: lease(options, &config),
     };
     let file = options.config.as_deref();
     let file = file.map(|path| Watched::new(path, config));
@@ -122,15 +122,24 @@ async fn work(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Namespace and name of the lease; flags are stronger than the file.
+fn lease_place(options: &ControllerOptions, config: &Config) -> (String, String) {
+    let file = &config.leader_election;
+    let place = options.leader_election_namespace.as_ref();
+    let place = place.or(file.namespace.as_ref());
+    let name = options.leader_election_id.as_deref();
+    let name = name.or(file.id.as_deref()).unwrap_or(LEADER_LEASE);
+    (place.unwrap_or(&config.namespace).clone(), name.to_owned())
+}
+
 /// The lease of the controllers, for events about all of them.
-fn lease(config: &Config) -> ObjectReference {
-    let place = config.leader_election.namespace.as_ref();
-    let name = config.leader_election.id.as_deref();
+fn lease(options: &ControllerOptions, config: &Config) -> ObjectReference {
+    let (place, name) = lease_place(options, config);
     ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
         kind: Some("Lease".to_owned()),
-        name: Some(name.unwrap_or(LEADER_LEASE).to_owned()),
-        namespace: Some(place.unwrap_or(&config.namespace).clone()),
+        name: Some(name),
+        namespace: Some(place),
         ..ObjectReference::default()
     }
 }
@@ -224,21 +233,19 @@ fn aws(config: &config::Aws) -> shipshape_provider_aws::Regions {
     })
 }
 
-fn election(config: &Config, identity: &str) -> leader::Settings {
+fn election(options: &ControllerOptions, config: &Config, identity: &str) -> leader::Settings {
     let LeaderElection {
         enabled: _,
         lease_duration,
         renew_deadline,
         retry_period,
-        ref id,
-        ref namespace,
+        id: _,
+        namespace: _,
     } = config.leader_election;
-    let place = namespace
-        .clone()
-        .unwrap_or_else(|| config.namespace.clone());
+    let (place, name) = lease_place(options, config);
     let usual = leader::Settings::new(place, identity);
     leader::Settings {
-        name: id.clone().unwrap_or_else(|| usual.name.clone()),
+        name,
         lease_duration: duration(lease_duration),
         renew_deadline: duration(renew_deadline),
         retry_period: duration(retry_period),

@@ -13,6 +13,7 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode, TaskStep};
 use shipshape_engine::explain::{self, Explanation, GateScene, Scene, task_of_node};
+use shipshape_engine::machine::ProviderId;
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{BudgetView, NodeView, PodView};
 
@@ -179,6 +180,9 @@ async fn tell_pending(
             "there is no PendingNode {name}; name its node instead: node/NAME"
         ))
     })?;
+    if record.spec.node_uid.is_none() {
+        return tell_machine(cluster, record).await;
+    }
     let node = record.spec.node_name.clone().unwrap_or_default();
     let nodes: Vec<Node> = cluster.all().await?;
     let live = nodes.iter().find(|one| one.name_any() == node);
@@ -191,6 +195,26 @@ async fn tell_pending(
     };
     let told = explain::pending(record, live.as_ref(), &scene);
     Ok((told, Some(("Node", None, node))))
+}
+
+/// A machine on its way, by its goal, its node and its task.
+async fn tell_machine(
+    cluster: &Cluster,
+    record: &PendingNode,
+) -> Result<(Explanation, Option<About>), Failure> {
+    let nodes: Vec<Node> = cluster.all().await?;
+    let views = nodes.iter().map(NodeView::of);
+    let wanted = record.spec.provider_id.as_deref();
+    let live = views.into_iter().find(|node| {
+        let id = node.provider_id.as_ref().map(ProviderId::as_str);
+        match wanted {
+            Some(_) => id == wanted,
+            None => record.spec.node_name.as_ref() == Some(&node.name),
+        }
+    });
+    let tasks: Vec<NodePatchTask> = cluster.all().await?;
+    let told = explain::machine(record, live.as_ref(), &tasks);
+    Ok((told, Some(("PendingNode", None, record.name_any()))))
 }
 
 type About = (&'static str, Option<String>, String);

@@ -18,6 +18,8 @@ pub(crate) fn start(format: LogFormat, field: &str, level: &str) -> anyhow::Resu
     let filter = filter(field, level)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Its way to complain of a log that cannot be written is a panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Json => builder
@@ -38,6 +40,8 @@ pub(crate) fn start_virtual(level: &str) -> anyhow::Result<()> {
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter("--log-level", level)?)
+        // Its way to complain of a log that cannot be written is a panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(is_terminal)
         .with_timer(VirtualSeconds(Instant::now()))

@@ -1,18 +1,15 @@
 //! Names of namespaces, as Kubernetes allows them.
 //!
-//! Owns the rule and the sentence about a name that breaks it. Must not ask the cluster.
+//! Owns the sentence about a name that breaks it. Must not ask the cluster.
+
+use shipshape_engine::syntax;
 
 /// Longest name of a namespace.
 const LONGEST: usize = 63;
 
 /// The name, if a namespace can have it; else what would be right.
 pub(crate) fn checked(name: &str) -> Result<String, String> {
-    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-    let is_right = name.len() <= LONGEST
-        && name.starts_with(is_plain)
-        && name.ends_with(is_plain)
-        && name.chars().all(|letter| is_plain(letter) || letter == '-');
-    is_right.then(|| name.to_owned()).ok_or_else(|| {
+    syntax::is_dns_label(name).then(|| name.to_owned()).ok_or_else(|| {
         format!(
             "{name:?} is not a name of a namespace; right would be up to {LONGEST} lower-case letters, \
              digits and '-', with a letter or digit at both ends, such as shipshape-system"

@@ -4,12 +4,14 @@
 
 use std::process::ExitCode;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Clock;
-use shipshape_engine::explain::task_of_node;
+use shipshape_engine::explain::{Scene, place_of, task_of_node};
+use shipshape_engine::view::NodeView;
 use shipshape_engine::wish::{self, Granted, RunWish};
 
 use crate::cli::{RetryOptions, RunOptions};
@@ -44,7 +46,15 @@ pub(crate) fn retry(options: &RetryOptions) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&options.cluster).await?;
         let tasks: Vec<NodePatchTask> = cluster.all().await?;
         let runs: Vec<NodePatchRun> = cluster.all().await?;
-        let task = find_task(&cluster, &options.target, &tasks)?;
+        let task = match find_task(&cluster, &options.target, &tasks) {
+            Ok(task) => task,
+            Err(otherwise) => {
+                let target = &options.target;
+                return Err(without_task(&cluster, target, &runs, otherwise)
+                    .await
+                    .into());
+            }
+        };
         let uid = Some(task.spec.run_uid.as_str());
         let run = runs.iter().find(|run| run.metadata.uid.as_deref() == uid);
         let granted = granted(wish::retry(task, run, Clock::System.now()))?;
@@ -57,6 +67,37 @@ pub(crate) fn retry(options: &RetryOptions) -> anyhow::Result<ExitCode> {
 
 fn granted(answer: Result<Granted, wish::Refused>) -> Result<Granted, Failure> {
     answer.map_err(|refused| Failure::Refused(refused.to_string()))
+}
+
+/// Why a node that no task is about cannot be tried again: it may only wait for its turn.
+async fn without_task(
+    cluster: &Cluster,
+    target: &Target,
+    runs: &[NodePatchRun],
+    otherwise: Failure,
+) -> Failure {
+    if target.thing != Thing::Node {
+        return otherwise;
+    }
+    let nodes: Vec<Node> = match cluster.all().await {
+        Ok(nodes) => nodes,
+        Err(failure) => return failure,
+    };
+    let nodes: Vec<NodeView> = nodes.iter().map(NodeView::of).collect();
+    let scene = Scene {
+        runs,
+        tasks: &[],
+        nodes: &nodes,
+        budgets: &[],
+        pods: &[],
+    };
+    match place_of(&target.name, &scene) {
+        Some(place) => Failure::Refused(format!(
+            "node {}: {place}; only a parked or failed node can be tried again",
+            target.name
+        )),
+        None => otherwise,
+    }
 }
 
 /// Why a node or a task cannot be paused by itself, and which run can.

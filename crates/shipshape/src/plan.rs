@@ -9,15 +9,17 @@ use std::process::ExitCode;
 use serde::Serialize;
 use shipshape_api::node_patch_run::{FindingRecord, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_cluster::error::in_full;
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_controllers::ask_dry_runs;
 use shipshape_engine::admit::is_important;
 use shipshape_engine::drain::{Around, DrainPolicy};
-use shipshape_engine::forecast::{self, Forecast, Load, Pace, Part};
+use shipshape_engine::forecast::{self, Fate, Forecast, Load, Pace, Part};
 use shipshape_engine::obstacles;
 use shipshape_engine::plan::plan;
-use shipshape_engine::preflight::{Finding, Report, Wave, findings, questions, report};
-use shipshape_engine::run::is_over;
+use shipshape_engine::preflight::{
+    Finding, Report, Wave, Weight, findings, pods_of_weight, questions, report,
+};
 use shipshape_engine::settings::Settings;
 use shipshape_engine::span;
 use shipshape_engine::view::{NodeView, PodView};
@@ -52,7 +54,7 @@ struct Preview {
     #[serde(flatten)]
     forecast: Forecast,
     assumptions: Assumptions,
-    /// Why the run as it stands would not be done at all.
+    /// Why the run as it stands would not be done at all, and what it would break.
     warnings: Vec<String>,
     notes: Vec<String>,
 }
@@ -79,6 +81,10 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         Ok(ExitCode::SUCCESS)
     })
 }
+
+/// Said where the person may not try evictions.
+const NO_DRY_RUNS: &str = "you may not ask for evictions as dry runs; what only the server knows is \
+                           not among the findings";
 
 async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Failure> {
     let asked = options.cluster.namespace.as_deref();
@@ -111,28 +117,29 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
         });
         found.push(findings);
     }
-    if !look.may_ask {
-        notes.push(
-            "you may not ask for evictions as dry runs; what only the server knows is not \
-                    among the findings"
-                .to_owned(),
-        );
-    }
+    notes.extend((!look.may_ask).then(|| NO_DRY_RUNS.to_owned()));
     let rooms = views.budgets.iter().map(forecast::room).collect();
     let blocked = waves.iter().flat_map(|part| &part.loads);
     let blocked = blocked.filter(|load| load.blocked).count();
     let dry_runs = look.asked;
     notes.extend(neighbours(cluster, options, &run, &runs, &views).await);
+    let mut warnings = obstacles::found(&run, &runs, built_in());
     if blocked > 0 {
-        notes.push(format!(
-            "{blocked} node(s) will be parked unless somebody helps"
-        ));
+        let fate = Fate::of(&run.spec);
+        let told = fate.sentence(blocked, &run.spec, pace.drain_limit);
+        let place = if fate.is_grave() {
+            &mut warnings
+        } else {
+            &mut notes
+        };
+        place.push(told);
     }
+    notes.extend(obstacles::in_vain(&run));
     Ok(Preview {
         run: run_name(&run),
         nodes: views.nodes.len(),
         candidates: plan.total(),
-        blocked_pods: found.iter().flatten().filter(|one| blocks(one)).count(),
+        blocked_pods: found.iter().map(|found| blocked_pods(found)).sum(),
         findings: found.iter().map(|found| records(found)).collect(),
         forecast: forecast::forecast(&run.spec, &waves, &rooms, &pace),
         assumptions: Assumptions {
@@ -141,15 +148,15 @@ async fn preview(cluster: &Cluster, options: &PlanOptions) -> Result<Preview, Fa
             machine_gone_seconds: pace.machine_gone.as_secs(),
             measured_nodes: measured,
         },
-        warnings: obstacles::found(&run, &runs, built_in()),
+        warnings,
         plan,
         dry_runs,
         notes,
     })
 }
 
-fn blocks(finding: &Finding) -> bool {
-    finding.weight == shipshape_engine::preflight::Weight::Blocks
+fn blocked_pods(found: &[Finding]) -> usize {
+    pods_of_weight(found, Weight::Blocks)
 }
 
 /// The findings as a status would have them: the gravest twenty.
@@ -186,23 +193,19 @@ async fn neighbours(
     runs: &[NodePatchRun],
     views: &Views,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
-    let others = runs.iter().filter(|other| {
-        let status = other.status.as_ref();
-        status.is_some_and(|status| status.plan.is_some() && !is_over(status))
-    });
-    for other in others.filter(|other| run_name(other) != run_name(run)) {
-        notes.push(format!(
-            "run {} is at work and shares the slots",
-            run_name(other)
-        ));
-    }
+    let mut notes = obstacles::neighbours(run, runs);
     let ledger = LedgerStore::new(cluster.client.clone(), &options.operator_namespace);
     match ledger.read().await {
-        Ok(ledger) if !ledger.slots.is_empty() => {
-            notes.push(format!("{} slot(s) are taken now", ledger.slots.len()));
+        Ok(ledger) => {
+            if !ledger.slots.is_empty() {
+                notes.push(format!("{} slot(s) are taken now", ledger.slots.len()));
+            }
+            notes.extend(ledger.complaint());
         }
-        Ok(_) | Err(_) => {}
+        Err(error) => notes.push(format!(
+            "which slots are taken now is not known: {}",
+            in_full(&error)
+        )),
     }
     let is_down = |node: &&NodeView| !node.ready || node.deleting;
     let down: Vec<&str> = views

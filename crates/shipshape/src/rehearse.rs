@@ -9,10 +9,12 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_engine::forecast::Pace;
+use shipshape_engine::obstacles;
 use shipshape_scenarios::rehearsal::{Copy, Machines, Original, Rehearsed, rehearse_alone};
 
 use crate::cli::{Format, SimulateOptions};
 use crate::connect::Cluster;
+use crate::controller::built_in;
 use crate::drawing::short;
 use crate::failure::Failure;
 use crate::manifest;
@@ -84,6 +86,15 @@ async fn prepare(options: &SimulateOptions) -> Result<Rehearsal, Failure> {
         pods: &survey.pods,
         budgets: &survey.budgets,
     });
+    let wrong = |error: &dyn std::fmt::Display| Failure::WrongInput(error.to_string());
+    let candidates = copy.candidates(&run.spec).map_err(|error| wrong(&error))?;
+    if candidates == 0 {
+        return Err(Failure::Refused(format!(
+            "no node of {} matches the selectors of run {}: there is nothing to rehearse",
+            cluster.address,
+            run.name_any()
+        )));
+    }
     // A cluster without the kinds has no history.
     let tasks: Vec<NodePatchTask> = cluster.all().await.unwrap_or_default();
     let mut pace = Pace::default();
@@ -98,6 +109,11 @@ async fn prepare(options: &SimulateOptions) -> Result<Rehearsal, Failure> {
         ));
         for note in &copy.notes {
             complain(note);
+        }
+        // The copy plays every cloud by its own; the cluster's controller may not.
+        let runs: Vec<NodePatchRun> = cluster.all().await.unwrap_or_default();
+        if let Some(refusal) = obstacles::of_provider(&run, &runs, built_in()) {
+            complain(&refusal);
         }
     }
     let machines = Machines {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use shipshape_api::{NodePatchRun, NodePatchTask, names};
@@ -22,7 +23,7 @@ use crate::cli::{Format, StatusOptions};
 use crate::connect::Cluster;
 use crate::drawing::{Canvas, is_coloured, is_terminal, rows};
 use crate::failure::Failure;
-use crate::output::{Reader, reader_gone, say, unheard};
+use crate::output::{Reader, complain, reader_gone, say, unheard};
 use crate::signals::Signals;
 use crate::target::Thing;
 use overview::{Overview, lines, overview};
@@ -31,6 +32,8 @@ use overview::{Overview, lines, overview};
 const REDRAW: Duration = Duration::from_secs(1);
 /// Least time between two pictures.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A cluster that takes longer than this does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &StatusOptions) -> anyhow::Result<ExitCode> {
     super::block_on(async {
@@ -140,34 +143,111 @@ impl Watch {
         let tasks: Vec<_> = tasks.iter().map(|task| task.as_ref().clone()).collect();
         look(cluster, options, &runs, &tasks).await
     }
+
+    /// A server may also take a question and never answer it.
+    async fn look_in_time(
+        &self,
+        cluster: &Cluster,
+        options: &StatusOptions,
+    ) -> Result<Overview, Failure> {
+        let looked = tokio::time::timeout(PATIENCE, self.look(cluster, options)).await;
+        looked.unwrap_or_else(|_| {
+            Err(Failure::Unreachable {
+                address: cluster.address.clone(),
+                why: format!("not within {} seconds", PATIENCE.as_secs()),
+            })
+        })
+    }
+}
+
+/// Whether the cluster answers, and when it last did, by its own clock.
+#[derive(Default)]
+struct Answers {
+    last: Option<Timestamp>,
+    is_silent: bool,
+}
+
+impl Answers {
+    /// It has answered. Says whether that is news.
+    fn heard(&mut self, at: Timestamp) -> bool {
+        self.last = Some(at);
+        std::mem::replace(&mut self.is_silent, false)
+    }
+
+    /// It has not answered. Says whether that is news.
+    fn missed(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_silent, true)
+    }
+
+    fn words(&self, failure: &Failure) -> String {
+        match self.last {
+            Some(last) => format!("no answer since {last:.0}: {failure}"),
+            None => failure.to_string(),
+        }
+    }
+}
+
+/// Why the watch looks once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Something has changed.
+    Changed,
+    /// Only time has passed.
+    Timed,
 }
 
 /// Draws until the user has seen enough. A cluster that does not answer for a while is no reason to
-/// stop: whoever watches wants to see it come back.
+/// stop: whoever watches wants to see it come back. Where only changes are told, it looks by time all the
+/// same: a cluster that is silent changes nothing.
 async fn watch(cluster: &Cluster, options: &StatusOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let watch = Watch::start(cluster).await;
     let is_live = is_terminal() && options.output == Format::Text;
     let mut canvas = Canvas::default();
     let mut gone = pin!(reader_gone());
+    let mut answers = Answers::default();
+    let mut why = Look::Changed;
+    let every = Duration::try_from(options.every).unwrap_or(PATIENCE);
+    let pause = if is_live { REDRAW } else { every.max(PAUSE) };
     loop {
-        match (watch.look(cluster, options).await, is_live) {
-            (Ok(seen), true) => canvas.draw(&fitted(&seen))?,
-            (Ok(seen), false) => {
-                if tell(options, &seen)? == Reader::Gone {
-                    return Ok(unheard());
-                }
-            }
-            (Err(failure), true) => canvas.draw(&[failure.to_string()])?,
-            (Err(failure), false) => crate::output::complain(&failure.to_string()),
-        }
-        tokio::select! {
+        let seen = tokio::select! {
             biased;
             asked = signals.asked() => return Ok(ExitCode::from(asked.code())),
             () = &mut gone => return Ok(unheard()),
-            () = watch.changed.notified() => tokio::time::sleep(PAUSE).await,
-            () = tokio::time::sleep(REDRAW), if is_live => {}
+            seen = watch.look_in_time(cluster, options) => seen,
+        };
+        match (seen, is_live) {
+            (Ok(seen), true) => {
+                answers.heard(seen.now);
+                canvas.draw(&fitted(&seen))?;
+            }
+            (Ok(seen), false) => {
+                let is_back = answers.heard(seen.now);
+                let is_news = is_back || why == Look::Changed;
+                if is_news && tell(options, &seen)? == Reader::Gone {
+                    return Ok(unheard());
+                }
+            }
+            (Err(failure), true) => {
+                answers.missed();
+                canvas.draw(&[answers.words(&failure)])?;
+            }
+            (Err(failure), false) => {
+                if answers.missed() {
+                    complain(&answers.words(&failure));
+                }
+            }
         }
+        why = tokio::select! {
+            biased;
+            asked = signals.asked() => return Ok(ExitCode::from(asked.code())),
+            () = &mut gone => return Ok(unheard()),
+            () = watch.changed.notified() => {
+                tokio::time::sleep(PAUSE).await;
+                Look::Changed
+            }
+            () = tokio::time::sleep(pause) => Look::Timed,
+        };
     }
 }
 

@@ -97,9 +97,6 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
     }
     let begin = Instant::now();
     let report = shipshape_verifier::verify(&settings).await?;
-    if !settings.dry_run {
-        leave_for_the_kubelet(&report, &options.termination_log)?;
-    }
     let usual = if io::stdout().is_terminal() {
         Format::Text
     } else {
@@ -113,9 +110,19 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         action: "write the result",
         source,
     })?;
+    let left = if settings.dry_run {
+        Ok(())
+    } else {
+        leave_for_the_kubelet(&report, &options.termination_log)
+    };
     if report.verdict == Verdict::Failed {
+        // What the checks found matters more than who can read it.
+        if let Err(stop) = left {
+            complain(&in_full(&stop));
+        }
         return Ok(report.verdict);
     }
+    left?;
     if let Some(stop) = unreached {
         return Err(stop);
     }

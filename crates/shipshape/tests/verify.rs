@@ -152,16 +152,76 @@ fn checks_that_cannot_begin_end_with_code_three() {
 }
 
 #[test]
-fn a_result_that_cannot_be_left_behind_ends_with_code_ten() {
+fn a_result_that_cannot_be_left_behind_is_printed_all_the_same() {
     let machine = Machine::new();
     std::fs::remove_file(machine.path("termination-log")).unwrap();
     std::fs::create_dir(machine.path("termination-log")).unwrap();
     let (host, port) = nobody();
-    let api = format!("apiServer: {{host: {host}, port: {port}}}");
-    let output = machine.verify(&api, &[], &[]);
-    let said = complaint(&output);
-    assert_eq!(output.status.code(), Some(10), "{said}");
-    assert!(said.contains("for the kubelet"), "{said}");
+    let failing = format!("dnsTestDomains: []\napiServer: {{host: {host}, port: {port}}}");
+    let passing = "dnsTestDomains: []\nhost: {kubeProxy: ''}";
+    for (settings, options, code, verdict) in [
+        (failing.as_str(), &[][..], 1, "Failed"),
+        (passing, &["--host"][..], 10, "Passed"),
+    ] {
+        let output = machine.verify(settings, options, &[]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains("for the kubelet"), "{said}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["verdict"], verdict);
+    }
+}
+
+#[test]
+fn logs_that_cannot_be_written_change_nothing() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_shipshape"))
+        .args(["verify", "--dry-run", "--host", "--log-level=debug"])
+        .args(["--config", "/dev/null", "--output", "json"])
+        .env_clear()
+        .stderr(full)
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let code = i32::from(report["verdict"] == "Failed");
+    assert_eq!(output.status.code(), Some(code));
+}
+
+#[test]
+fn empty_variables_are_none_and_wrong_numbers_get_a_sentence() {
+    let machine = Machine::new();
+    let empty = [
+        ("DRY_RUN", ""),
+        ("CHECK_TIMEOUT", ""),
+        ("MAX_RETRIES", ""),
+        ("KUBERNETES_SERVICE_PORT", ""),
+        ("DNS_TEST_DOMAINS", ""),
+        ("LOG_LEVEL", ""),
+    ];
+    let options = [
+        "--dry-run",
+        "--enable-metrics",
+        "--metrics-port=8080",
+        "--klog-verbosity=2",
+    ];
+    let output = machine.verify("dnsTestDomains: []", &options, &empty);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    for (options, words) in [
+        (["--check-timeout", "-3s"], "is not a time in whole seconds"),
+        (["--max-retries", "-1"], "is not a whole number from 1 up"),
+        (
+            ["--dry-run", "--delete-failed-node"],
+            "does not remove itself",
+        ),
+    ] {
+        let output = machine.verify("dnsTestDomains: []", &options, &[]);
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[test]

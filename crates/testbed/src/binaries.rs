@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 pub mod build;
 pub mod karpenter;
+pub mod nodes;
 
 /// Release of kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
 pub const KUBERNETES: &str = "1.35.8";

@@ -186,7 +186,7 @@ pub fn build() -> Result<PathBuf> {
         None | Some("debug") => "dev",
         Some(profile) => profile,
     };
-    let status = Command::new(env!("CARGO"))
+    let status = cargo()
         .args([
             "build",
             "--quiet",
@@ -208,4 +208,39 @@ pub fn build() -> Result<PathBuf> {
         bail!("the controller does not build");
     }
     Ok(folder.join("shipshape"))
+}
+
+/// Cargo as a person calls it. What cargo has told this program of its own package is kept from it: build scripts of
+/// dependencies (ring's) run anew when they see another, and most of the workspace would be built again each time.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name.as_ref());
+        }
+    }
+    cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_does_not_hear_which_package_has_called_it() {
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let cargo = cargo();
+        let gone: Vec<_> = cargo
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .collect();
+        for name in [
+            "CARGO_PKG_NAME",
+            "CARGO_PKG_VERSION_MINOR",
+            "CARGO_MANIFEST_DIR",
+        ] {
+            assert!(gone.iter().any(|(one, _)| *one == name), "{name}: {gone:?}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub mod karpenter;
 mod kubeconfig;
 pub mod kwok;
 pub mod moto;
+pub mod nodes;
 mod pki;
 mod process;
 pub mod stage;

@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use shipshape_scenarios::repertoire;
 use shipshape_scenarios::swarm::{Seeds, Swarm};
 use shipshape_testbed::binaries::karpenter::Karpenter;
+use shipshape_testbed::binaries::nodes::Parts;
 use shipshape_testbed::binaries::{Binaries, build};
 use shipshape_testbed::{bench, conformance, standing, stories};
 use tracing_subscriber::EnvFilter;
@@ -32,6 +33,9 @@ enum Plane {
         /// Karpenter too, in a cache folder of its own, for `bench replace`.
         #[arg(long)]
         karpenter: bool,
+        /// What real nodes are made of too, in cache folders of their own; installs packages, as root.
+        #[arg(long)]
+        nodes: bool,
     },
     /// Start a control plane that stays until `down`, and print its kubeconfig.
     Up,
@@ -121,7 +125,7 @@ fn ending(passed: bool) -> ExitCode {
 
 async fn run(command: Plane) -> Result<ExitCode> {
     match command {
-        Plane::Build { karpenter } => {
+        Plane::Build { karpenter, nodes } => {
             if karpenter {
                 let karpenter = Karpenter::locate()?;
                 let built = karpenter.ensure()?.count();
@@ -130,6 +134,12 @@ async fn run(command: Plane) -> Result<ExitCode> {
             }
             let binaries = Binaries::locate()?;
             let built = build::ensure(&binaries)?.count();
+            if nodes {
+                let parts = Parts::locate()?;
+                let built = parts.ensure()?.count();
+                let folder = parts.programs().display();
+                println!("testbed: {built} parts of nodes built, programs in {folder}");
+            }
             println!(
                 "testbed: {built} binaries built, all in {}",
                 binaries.folder().display()

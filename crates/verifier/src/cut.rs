@@ -1,8 +1,9 @@
 //! The pod's termination message: the report, cut to what a kubelet keeps, and still JSON.
 //!
-//! Owns what is given up first: words, then findings that are fine, then evidence, then later failures. The verdict and
-//! the first failure always stay.
+//! Owns what is given up first: words, then findings that are fine, then all but the beginning of the evidence, then
+//! later failures. The verdict and the first failure always stay, and so does a little evidence.
 
+use crate::evidence::Evidence;
 use crate::report::{Finding, Report};
 
 /// What a kubelet keeps of a termination message.
@@ -39,7 +40,7 @@ fn give_up_something(short: &mut Report, lengths: &mut impl Iterator<Item = usiz
         return true;
     }
     let is_failure_last = short.findings.last().is_some_and(|finding| !finding.ok);
-    if is_failure_last && short.evidence.take().is_some() {
+    if is_failure_last && short.evidence.as_mut().is_some_and(Evidence::shorten) {
         return true;
     }
     if short.findings.len() > 1 {
@@ -69,7 +70,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::evidence::Evidence;
     use crate::report::{Check, Phase};
 
     fn any_finding() -> impl Strategy<Value = Finding> {
@@ -108,6 +108,31 @@ mod tests {
                 .map(|finding| (finding.check, finding.phase, finding.milliseconds));
             prop_assert_eq!(first(&read), first(&report));
         }
+    }
+
+    #[test]
+    fn repeated_failures_leave_room_for_the_beginning_of_the_evidence() {
+        let failure = Finding {
+            check: Check::DnsUdp,
+            target: "kubernetes.default.svc.cluster.local. @10.96.0.10:53".to_owned(),
+            ok: false,
+            phase: Some(Phase::Dns),
+            message: "no answer in time, though asked 3 times".to_owned(),
+            milliseconds: 5000,
+        };
+        let mut report = Report::of(vec![failure; 64]);
+        report.evidence = Some(Evidence {
+            resolv_conf: format!("nameserver 10.96.0.10\n{}", "# x\n".repeat(120)),
+            addresses: vec!["10.0.0.7".to_owned(); 16],
+            routes: vec!["default via 10.0.0.1 dev eth0".to_owned(); 16],
+        });
+        let message = termination_message(&report);
+        assert!(message.len() <= TERMINATION_BYTES, "{}", message.len());
+        let read: Report = serde_json::from_str(&message).unwrap();
+        let evidence = read.evidence.unwrap();
+        assert!(evidence.resolv_conf.starts_with("nameserver 10.96.0.10"));
+        assert_eq!(evidence.addresses, ["10.0.0.7"; 3]);
+        assert!(read.findings.len() > 10, "{}", read.findings.len());
     }
 
     #[test]

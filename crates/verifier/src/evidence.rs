@@ -14,6 +14,12 @@ const MOST: usize = 16;
 /// More of the resolver's settings is not kept.
 const RESOLV_CONF_BYTES: usize = 512;
 
+/// What is left of each where there is no room: resolver settings in bytes, and how many of the others.
+const LITTLE_RESOLV_CONF_BYTES: usize = 128;
+const LITTLE: usize = 3;
+/// Of each of these no more than that many bytes.
+const LITTLE_ENTRY_BYTES: usize = 40;
+
 /// The network as the node saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,13 +36,30 @@ impl Evidence {
     /// Looks around.
     pub(crate) fn gather(resolv_conf: &str) -> Self {
         let mut resolv_conf = resolv_conf.to_owned();
-        resolv_conf.truncate(resolv_conf.floor_char_boundary(RESOLV_CONF_BYTES));
+        cut(&mut resolv_conf, RESOLV_CONF_BYTES);
         Self {
             resolv_conf,
             addresses: read([("fib_trie", addresses_v4), ("if_inet6", addresses_v6)]),
             routes: read([("route", routes_v4), ("ipv6_route", routes_v6)]),
         }
     }
+
+    /// Keeps the beginning alone; whether that was any shorter.
+    pub(crate) fn shorten(&mut self) -> bool {
+        let before = self.clone();
+        cut(&mut self.resolv_conf, LITTLE_RESOLV_CONF_BYTES);
+        for list in [&mut self.addresses, &mut self.routes] {
+            list.truncate(LITTLE);
+            for entry in list.iter_mut() {
+                cut(entry, LITTLE_ENTRY_BYTES);
+            }
+        }
+        *self != before
+    }
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    text.truncate(text.floor_char_boundary(bytes));
 }
 
 type Reading = fn(&str) -> Vec<String>;

@@ -156,11 +156,19 @@ async fn ask_by_tcp(mut stream: TcpStream, question: &[u8], family: Family) -> i
     let mut message = length.to_be_bytes().to_vec();
     message.extend(question);
     stream.write_all(&message).await?;
-    let length = stream.read_u16().await?;
+    let length = stream.read_u16().await.map_err(closed)?;
     let mut answer = vec![0; length.into()];
-    stream.read_exact(&mut answer).await?;
+    stream.read_exact(&mut answer).await.map_err(closed)?;
     codec::answer(&answer, question, family)
         .ok_or_else(|| io::Error::other("what came back is not an answer to the question"))
+}
+
+/// The library's words for a connection that ended are "early eof".
+fn closed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return io::Error::other("the server closed the connection before a whole answer came");
+    }
+    error
 }
 
 /// An id that others cannot guess well enough to answer in a server's place.
@@ -233,5 +241,24 @@ impl Resolver {
             addresses.extend(answer.addresses);
         }
         Ok(is_known.then_some(addresses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_closes_the_connection_is_told_in_words() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap());
+        let (stream, accepted) = join(stream, listener.accept()).await;
+        let (mut server, _) = accepted.unwrap();
+        // Half of an answer's length, and then no more.
+        server.write_all(&[0]).await.unwrap();
+        server.shutdown().await.unwrap();
+        let told = ask_by_tcp(stream.unwrap(), &[0; 12], Family::V4).await;
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("closed the connection"), "{told}");
     }
 }

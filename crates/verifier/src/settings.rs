@@ -151,6 +151,7 @@ pub struct Overrides {
     pub retry_backoff: Option<Backoff>,
     pub dns_test_domains: Option<Vec<String>>,
     pub cluster_dns_ip: Option<String>,
+    pub dns_endpoints: Vec<String>,
     pub log_level: Option<String>,
     pub log_format: Option<LogFormat>,
     pub dry_run: bool,

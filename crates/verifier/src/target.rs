@@ -89,6 +89,12 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
         ));
     }
     let bare = text.strip_suffix('.').unwrap_or(text);
+    if is_like_address(bare) {
+        return Err(format!(
+            "{text:?} ends in a number, so programs take it for an address (and no such name can be registered); give a \
+             name, or put ADDRESS:PORT into egress to have it dialled"
+        ));
+    }
     let is_label = |label: &str| {
         (1..=LONGEST_LABEL).contains(&label.len())
             && label
@@ -102,6 +108,15 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
         "{text:?} is not a name for the DNS: parts of at most {LONGEST_LABEL} letters, digits and hyphens, separated \
          by single dots (a name in another script is written in its xn-- form)"
     ))
+}
+
+/// Whether the last part is a number, as programs read one: `127.1`, `0x7f.1` and `8.8.8.8.` are addresses to many.
+fn is_like_address(bare: &str) -> bool {
+    let last = bare.rsplit('.').next().unwrap_or_default();
+    let is_of = |digits: &str, is_digit: fn(&u8) -> bool| digits.as_bytes().iter().all(is_digit);
+    let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    let is_decimal = !last.is_empty() && is_of(last, u8::is_ascii_digit);
+    is_decimal || hex.is_some_and(|digits| is_of(digits, u8::is_ascii_hexdigit))
 }
 
 #[cfg(test)]
@@ -140,6 +155,18 @@ mod tests {
         for address in ["8.8.8.8", "fd00::1"] {
             let complaint = name(address).unwrap_err();
             assert!(complaint.contains("proves nothing"), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn what_programs_take_for_an_address_is_no_name() {
+        for text in ["8.8.8.8.", "127.1", "a.0x7f", "0x7f.1", "1.2.3.4.5", "9"] {
+            let complaint = name(text).unwrap_err();
+            assert!(complaint.contains("give a name"), "{complaint}");
+            assert!(complaint.contains(text), "{complaint}");
+        }
+        for right in ["1.example", "0xab.example", "a.b1", "a.1b"] {
+            assert!(name(right).is_ok(), "{right}");
         }
     }
 

@@ -22,6 +22,9 @@ enum Action {
         /// Karpenter too, which `bench replace` measures
         #[arg(long)]
         karpenter: bool,
+        /// What real nodes are made of too; installs packages, as root
+        #[arg(long)]
+        nodes: bool,
     },
     /// Start a control plane that stays until `down`, and print its kubeconfig
     Up,
@@ -30,11 +33,16 @@ enum Action {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let words: &[&str] = match arguments.action {
-        Action::Build { karpenter: false } => &["build"],
-        Action::Build { karpenter: true } => &["build", "--karpenter"],
-        Action::Up => &["up"],
-        Action::Down => &["down"],
+    let words = match arguments.action {
+        Action::Build { karpenter, nodes } => {
+            let more = [(karpenter, "--karpenter"), (nodes, "--nodes")];
+            let more = more.into_iter().filter(|(wanted, _)| *wanted);
+            std::iter::once("build")
+                .chain(more.map(|(_, word)| word))
+                .collect()
+        }
+        Action::Up => vec!["up"],
+        Action::Down => vec!["down"],
     };
     call(words)
 }
@@ -50,7 +58,15 @@ pub(crate) fn call_built(
     words: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> anyhow::Result<ExitCode> {
     // Built as the testbed builds the controller: with other features most would be built twice.
-    let built = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    // What cargo has told this program of its package would make build scripts run anew, and most be built again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name.as_ref());
+        }
+    }
+    let built = cargo
         .args(["build", "--quiet", "--profile", profile])
         .args(["--package", "shipshape-testbed", "--bin", "testbed"])
         .args(["--package", "shipshape", "--features", "shipshape/aws"])

@@ -46,6 +46,14 @@ pub struct Verification {
     /// When the latest attempt began; absent between two attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_started_at: Option<Time>,
+    /// When the latest attempt has had its time, by the settings that it began with; absent between two
+    /// attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_deadline: Option<Time>,
+    /// When the latest attempt ended, while its failure is compared. The node's own clock has its say only
+    /// as far as that can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_ended_at: Option<Time>,
     /// When the latest attempt that is over began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_attempt_at: Option<Time>,

@@ -117,3 +117,20 @@ async fn only_the_claim_of_that_uid_is_deleted_and_one_that_is_gone_needs_nothin
     assert_eq!(fake.get(&path), None);
     delete(&fake.client(), &found).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_machine_is_left_alone_though_it_names_the_node() {
+    let fake = Fake::new();
+    let stranger = json!({ "providerID": "x:///n7", "nodeName": "n1" });
+    put_claim(&fake, "stranger", &stranger);
+    serve(&fake, "karpenter.sh", &["v1"]);
+    assert_eq!(claim(&fake.client(), &sought()).await.unwrap(), None);
+    // A node that does not say which machine it is has only its name.
+    serve(&fake, "karpenter.sh", &["v1"]);
+    let nameless = Sought {
+        provider_id: None,
+        ..sought()
+    };
+    let found = claim(&fake.client(), &nameless).await.unwrap();
+    assert_eq!(found.unwrap().name, "stranger");
+}

@@ -1,4 +1,4 @@
-//! The ledger is read live, written under guard, and never half understood.
+//! The ledger is read live, written under guard, and keeps what it does not understand.
 
 use serde_json::json;
 use shipshape_engine::ledger::Role;
@@ -85,16 +85,27 @@ async fn a_slot_given_back_is_gone_from_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_cannot_be_read_is_an_error_that_names_it() {
+async fn what_cannot_be_read_counts_and_is_written_back_as_it_was() {
     let fake = Fake::new();
-    let data = json!({ "uid-1": "{\"node\":\"n1\"}" });
+    let text = serde_json::to_string(&slot("n2")).unwrap();
+    let data = json!({ "uid-1": "{\"node\":\"n1\"}", "note": "x", "uid-2": text });
     fake.put(
         PATH,
         json!({ "metadata": { "name": "shipshape-ledger" }, "data": data }),
     );
-    let error = ledger(&fake).read().await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Invalid);
-    assert!(error.to_string().contains("data.uid-1"), "{error}");
+    let store = ledger(&fake);
+    let mut read = store.read().await.unwrap();
+    assert_eq!(read.slots.keys().collect::<Vec<_>>(), ["uid-2"]);
+    let usage = read.usage();
+    assert_eq!((usage.important, usage.non_important), (1, 2));
+    let complaint = read.complaint().unwrap();
+    assert!(complaint.contains("\"note\" and 1 more"), "{complaint}");
+    read.slots.clear();
+    read.slots.insert("uid-1".into(), slot("n1"));
+    store.write(&read).await.unwrap();
+    let again = store.read().await.unwrap();
+    assert_eq!(again.slots.keys().collect::<Vec<_>>(), ["uid-1"]);
+    assert_eq!(again.unreadable, [("note".into(), "x".into())].into());
 }
 
 #[tokio::test(start_paused = true)]

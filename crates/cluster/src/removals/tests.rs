@@ -13,6 +13,8 @@ fn removed(node: &str) -> RemovedNode {
         group: "workers".to_owned(),
         cause: "network".to_owned(),
         at: Timestamp::UNIX_EPOCH,
+        failures: Vec::new(),
+        evidence: None,
     }
 }
 

@@ -126,18 +126,22 @@ impl AskedPods {
         self.saw_budget(budget, |_| true);
     }
 
-    /// Forgets what no event has settled in time.
-    pub(super) fn forget_before(&mut self, now: Timestamp) {
+    /// Forgets what no event has settled in time. Gives the pods and the budgets whose room is free again.
+    pub(super) fn forget_before(&mut self, now: Timestamp) -> Vec<(String, Key)> {
         if self.oldest.is_none_or(|oldest| is_fresh(oldest, now)) {
-            return;
+            return Vec::new();
         }
         let is_old = |one: &Asked| !is_fresh(one.at, now);
         let stale = self.by_uid.iter().filter(|(_, one)| is_old(one));
         let stale: Vec<String> = stale.map(|(uid, _)| uid.clone()).collect();
+        let mut freed = Vec::new();
         for uid in stale {
-            self.remove(&uid);
+            let pod = self.by_uid.get(&uid).map(|one| one.pod.clone());
+            let budget = self.remove(&uid).and_then(|(_, budget)| budget);
+            freed.extend(pod.zip(budget));
         }
         self.oldest = self.by_uid.values().map(|one| one.at).min();
+        freed
     }
 
     fn strike(&mut self, budget: &Key, uid: &str) {

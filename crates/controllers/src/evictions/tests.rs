@@ -214,3 +214,18 @@ fn a_budget_gives_all_the_room_that_it_has() {
     });
     assert_eq!(granted.count(), 3);
 }
+
+#[test]
+fn room_of_an_eviction_without_a_sign_is_offered_to_those_who_wait() {
+    let evictions = Evictions::default();
+    let queue = Queue::new(shipshape_cluster::Clock::System);
+    evictions.wake_through(queue.clone());
+    let (task, budget) = (Key::new("ops", "task"), Key::new("shop", "web"));
+    evictions.saw_budget(&object(1, &[]));
+    evictions.take(&pod("a"), Some(&view(1)), at(0));
+    evictions.wait(&task, [budget].into());
+    assert_eq!(room(&evictions, 1, at(29)), 0);
+    assert!(queue.is_empty(), "the answer may still come");
+    assert_eq!(room(&evictions, 1, at(31)), 1);
+    assert_eq!(queue.len(), 1);
+}

@@ -34,6 +34,10 @@ pub(crate) async fn act(context: &Context, effect: &GateEffect) -> Result<(), Pa
             told,
         } => publish(context, (node, boot_id), told).await,
         GateEffect::RecordRemovals(removals) => Ok(context.removals.write(removals).await?),
+        GateEffect::RemoveNode(target) => {
+            context.nodes.delete(&target.name, &target.uid).await?;
+            Ok(())
+        }
         GateEffect::DeleteForeign(target) => Ok(foreign::delete(&context.client, target).await?),
     }
 }

@@ -1,8 +1,9 @@
 //! Observe: a node at the gate, its record, its worker and what the rest of the cluster says, by reads only.
 //!
-//! Owns which facts are read live: a verified node whose label seems to be missing, and all that speaks for
+//! Owns which facts are read live: a verified node whose label seems to be missing, a failed one that has it, and all that speaks for
 //! or against a removal, the node's taint and boot among it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,10 +14,10 @@ use shipshape_engine::verify::neighbours::Neighbours;
 use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
-    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us, record,
-    worker,
+    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us,
+    is_wanted_again, record, worker,
 };
-use shipshape_engine::view::{NodeView, Observed};
+use shipshape_engine::view::{NodeView, Observed, PodView};
 
 use super::neighbours::{self, Stage};
 use super::removal;
@@ -37,7 +38,9 @@ pub(super) async fn observe(
     };
     let known = record_of(context, &node).await?;
     if let Some(record) = &known
-        && (is_label_missing(&node, record, settings) || is_removal_wanted(&node, record, settings))
+        && (is_label_missing(&node, record, settings)
+            || is_wanted_again(&node, record, settings)
+            || is_removal_wanted(&node, record, settings))
     {
         let Some(live) = stores.nodes.refetch(key).await? else {
             return Ok(None);
@@ -55,6 +58,7 @@ pub(super) async fn observe(
             record: Observed::Absent,
             worker: Observed::NotAsked,
             leftovers: Vec::new(),
+            name_servers: Vec::new(),
             control: ControlView::default(),
             removal: Observed::NotAsked,
             neighbours: Neighbours::default(),
@@ -69,6 +73,7 @@ pub(super) async fn observe(
     };
     let mut snapshot = GateSnapshot {
         leftovers: leftovers(context, &node, name.as_deref()),
+        name_servers: Vec::new(),
         control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
         neighbours: neighbours::look(context, settings, &node, stage(&record, &node, &current))
@@ -78,8 +83,12 @@ pub(super) async fn observe(
         node: node.as_ref().clone(),
     };
     let now = context.clock.now();
-    if is_compared(&snapshot, settings, now) {
+    let compares = is_compared(&snapshot, settings, now);
+    if compares {
         snapshot.control = control(context, settings, &node, now);
+    }
+    if compares || may_make_worker(&record, &snapshot.worker) {
+        snapshot.name_servers = name_servers(context, settings);
     }
     Ok(Some((snapshot, now)))
 }
@@ -181,13 +190,30 @@ fn control(
 
 /// Whether any name server is ready.
 fn has_dns(context: &Context, settings: &GateSettings) -> bool {
-    let wanted = &settings.verification.dns_pods;
     let pods = context.stores.pods.list();
-    pods.iter().any(|pod| {
-        let mut wanted = wanted.iter();
-        let has = |key: &str, value: &str| pod.labels.iter().any(|one| one == (key, value));
-        pod.ready && wanted.all(|(key, value)| has(key, value))
-    })
+    pods.iter().any(|pod| is_name_server(pod, settings))
+}
+
+fn is_name_server(pod: &PodView, settings: &GateSettings) -> bool {
+    let mut wanted = settings.verification.dns_pods.iter();
+    let has = |key: &str, value: &str| pod.labels.iter().any(|one| one == (key, value));
+    pod.ready && !pod.terminating && wanted.all(|(key, value)| has(key, value))
+}
+
+/// Whether a worker may be made: a look through all pods is not for every pass.
+fn may_make_worker(record: &PendingNode, current: &Observed<WorkerView>) -> bool {
+    let verdict = told(record).and_then(|told| told.verdict);
+    current.present().is_none() && verdict.is_none()
+}
+
+/// Addresses of ready name servers, in an order that does not change from look to look.
+fn name_servers(context: &Context, settings: &GateSettings) -> Vec<IpAddr> {
+    let pods = context.stores.pods.list();
+    let servers = pods.iter().filter(|pod| is_name_server(pod, settings));
+    let mut addresses: Vec<IpAddr> = servers.filter_map(|pod| pod.address).collect();
+    addresses.sort_unstable();
+    addresses.truncate(worker::NAME_SERVERS_MAX);
+    addresses
 }
 
 /// Whether the node has failed, on this boot, and shall go for that. Its taint may have been lifted a moment

@@ -7,7 +7,7 @@ use kube::Api;
 use shipshape_api::{NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::machine::{Machine, ProviderId};
+use shipshape_engine::machine::{Machine, MachineState, ProviderId};
 use shipshape_engine::pending::{Asker, PendingSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView};
 
@@ -37,7 +37,7 @@ pub(super) async fn observe(
     let (node, pods) = match pending.spec.goal {
         PendingNodeGoal::Join => (known, Observed::NotAsked),
         PendingNodeGoal::Leave => {
-            let node = live(context, known).await;
+            let node = live(context, &pending, known, &machine).await;
             let pods = pods(context, &asker, &node).await;
             (node, pods)
         }
@@ -66,21 +66,45 @@ fn known_node(context: &Context, pending: &PendingNode) -> Observed<NodeView> {
     }
 }
 
-/// The same node as it is now; a stranger that has its name by now is another machine's.
-async fn live(context: &Context, known: Observed<NodeView>) -> Observed<NodeView> {
-    let Observed::Present(known) = known else {
+/// The machine's node as it is now: the one that the store knows, or one that has been registered anew
+/// under its name and that the store does not know yet. A stranger on another machine counts as absent.
+async fn live(
+    context: &Context,
+    pending: &PendingNode,
+    known: Observed<NodeView>,
+    machine: &Observed<Machine>,
+) -> Observed<NodeView> {
+    let name = match &known {
+        Observed::Present(node) => Some(&node.name),
+        Observed::Absent if may_be_ended(machine) => pending.spec.node_name.as_ref(),
+        Observed::Absent | Observed::Unknown(_) | Observed::NotAsked => None,
+    };
+    let Some(name) = name else {
         return known;
     };
     let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(context.client.clone());
-    let now = answer(api.get_opt(&known.name).await);
-    match now {
-        Observed::Present(node) if node.metadata.uid.as_ref() == Some(&known.uid) => {
-            Observed::Present(NodeView::of(&node))
-        }
-        Observed::Present(_) | Observed::Absent => Observed::Absent,
+    let now = answer(api.get_opt(name).await);
+    let now = match now {
+        Observed::Present(node) => Observed::Present(NodeView::of(&node)),
+        Observed::Absent => Observed::Absent,
         Observed::Unknown(why) => Observed::Unknown(why),
         Observed::NotAsked => Observed::NotAsked,
+    };
+    match (machine_id(pending, &known), now.present()) {
+        (_, Some(node)) if known.present().is_some_and(|known| known.uid == node.uid) => now,
+        (Some(id), _) => now.on_machine(&id),
+        (None, _) => now,
     }
+}
+
+/// Whether the machine's end is still to be asked for.
+fn may_be_ended(machine: &Observed<Machine>) -> bool {
+    machine.present().is_some_and(|machine| {
+        !matches!(
+            machine.state,
+            MachineState::Terminating | MachineState::Terminated
+        )
+    })
 }
 
 /// What runs on a node whose machine shall leave; a task that lives has emptied it itself.

@@ -2,6 +2,10 @@
 //!
 //! Owns when they are looked for, always live, and who else holds them. Must not change any.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
@@ -15,7 +19,27 @@ use shipshape_engine::view::Observed;
 
 use crate::context::Context;
 
-/// Looks for them when the run is about to hold them, or has nothing left but to give them back.
+/// When each run last saw to it that what it holds is still held. A restart looks at once.
+#[derive(Clone, Default)]
+pub(crate) struct Looks(Arc<Mutex<BTreeMap<String, Timestamp>>>);
+
+impl Looks {
+    /// Whether a look is due; it counts as taken then.
+    fn is_due(&self, run_uid: &str, context: &Context) -> bool {
+        let now = context.clock.now();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |at: &Timestamp| now.duration_since(*at) >= context.settings.resync;
+        let is_due = last.get(run_uid).is_none_or(is_old);
+        if is_due {
+            last.retain(|_, at| !is_old(at));
+            last.insert(run_uid.to_owned(), now);
+        }
+        is_due
+    }
+}
+
+/// Looks for them when the run is about to hold them or has nothing left but to give them back, and now and
+/// then in between, because somebody may have let them go.
 pub(super) async fn look(
     context: &Context,
     run: &NodePatchRun,
@@ -25,13 +49,14 @@ pub(super) async fn look(
         return Observed::NotAsked;
     };
     let status = run.status.clone().unwrap_or_default();
-    let is_held = status
-        .autoscaler
-        .as_ref()
-        .is_some_and(|record| record.scaled_down);
+    let record = status.autoscaler.as_ref();
+    let is_held = record.is_some_and(|record| record.scaled_down || record.targets.is_empty());
     let is_starting = control.scales_to_zero() && status.marked == Some(true) && !is_held;
-    let is_restoring = is_ending && status.autoscaler.is_some();
-    if !is_starting && !is_restoring {
+    let is_restoring = is_ending && record.is_some();
+    let is_kept = record.is_some_and(|record| record.scaled_down);
+    let is_due = |uid| context.autoscaler_looks.is_due(uid, context);
+    let uid = run.metadata.uid.as_deref().unwrap_or_default();
+    if !(is_starting || is_restoring || is_kept && is_due(uid)) {
         return Observed::NotAsked;
     }
     // Without a selector none is meant, not every Deployment of the cluster.

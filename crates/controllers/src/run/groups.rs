@@ -47,7 +47,7 @@ impl Memberships {
 
 /// Machines that tasks under way will ask their groups for. One whose machine is recorded is counted by
 /// its group already.
-pub(super) fn on_their_way(context: &Context, ledger: &Ledger) -> BTreeMap<GroupId, usize> {
+pub(crate) fn on_their_way(context: &Context, ledger: &Ledger) -> BTreeMap<GroupId, usize> {
     let mut coming: BTreeMap<GroupId, usize> = BTreeMap::new();
     for slot in ledger.slots.values() {
         let Some(group) = &slot.surges else { continue };
@@ -89,7 +89,7 @@ pub(super) async fn with_groups(
         groups: BTreeMap::new(),
         full: BTreeSet::new(),
     };
-    let mut waiting = waiting;
+    let mut waiting = line(&seen.passes_over());
     loop {
         let full_before = seen.full.len();
         for one in &mut waiting {
@@ -121,6 +121,7 @@ struct Seen<'a> {
     memberships: &'a Memberships,
     provider: Arc<dyn Provider>,
     groups: BTreeMap<GroupId, Observed<Group>>,
+    /// Groups without room, and those that could not be asked.
     full: BTreeSet<GroupId>,
 }
 
@@ -144,9 +145,12 @@ impl Seen<'_> {
         }
         let group = found(self.provider.group(&id).await);
         let on_their_way = coming.get(&id).copied().unwrap_or_default();
-        if let Some(group) = group.present()
-            && group.room(on_their_way) == Some(0)
-        {
+        let has_room = match &group {
+            Observed::Present(group) => group.room(on_their_way) != Some(0),
+            Observed::Unknown(_) => false,
+            Observed::Absent | Observed::NotAsked => true,
+        };
+        if !has_room {
             self.full.insert(id.clone());
         }
         self.groups.insert(id, group.clone());
@@ -170,18 +174,20 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether a node is passed over: it is of a group that is known to be full, and not the first such
-    /// of its group, which stays to say why.
+    /// Whether a node is passed over: it is of a group that has no room as far as anybody can tell, or says
+    /// of no machine, and is not the first such, which stays to say why.
     fn passes_over(&self) -> impl Fn(&NodeView) -> bool {
         let named = Mutex::new(BTreeSet::new());
         move |node: &NodeView| {
-            let id = node.provider_id.as_ref();
-            let group = id.map_or(Observed::NotAsked, |id| self.memberships.known(id));
-            let Some(group) = group.present().filter(|group| self.full.contains(*group)) else {
-                return false;
+            let group = match &node.provider_id {
+                Some(id) => match self.memberships.known(id).present() {
+                    Some(group) if self.full.contains(group) => Some(group.clone()),
+                    _ => return false,
+                },
+                None => None,
             };
             let mut named = named.lock().unwrap_or_else(PoisonError::into_inner);
-            !named.insert(group.clone())
+            !named.insert(group)
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Owns which store answers what. The ledger is read live, and only while nodes wait; everything
 //! else says where to look and may be a moment old.
 
+mod budget;
 mod marks;
-mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,9 @@ use std::sync::Arc;
 use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
-use shipshape_cluster::error::in_full;
 use shipshape_engine::admit::Waiting;
 use shipshape_engine::etcd::EtcdView;
-use shipshape_engine::ledger::{Ledger, Role};
+use shipshape_engine::ledger::{Ledger, Role, Slotless};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
@@ -27,6 +26,7 @@ use super::line::{Part, Turn};
 use super::{autoscalers, groups, newcomers};
 use crate::context::{Context, PODS_BY_NODE, Standing, TASKS_BY_RUN, run_term, standing_of};
 use crate::error::PassError;
+use crate::slots;
 
 /// So many more waiting nodes are looked at than there is room for: the first may be held back by their
 /// zone or by what runs on them.
@@ -57,30 +57,33 @@ pub(super) async fn observe(
     }
     open.extend(look.tasks(Standing::Parked));
     let is_resting = look.is_over() && open.is_empty();
-    let ledger = if is_resting {
-        Observed::NotAsked
+    let (ledger, slotless) = if is_resting {
+        (Observed::NotAsked, Slotless::default())
     } else {
-        ledger(context).await
+        slots::look(context).await
     };
     let abandoned = look.abandoned(&ledger).await?;
+    // What is taken, in the ledger or not.
+    let taken = slots::taken(&ledger, &slotless);
     let (waiting, on_their_way) = if is_resting {
         Default::default()
     } else {
-        look.line(&ledger, abandoned.len()).await
+        look.line(&taken, abandoned.len()).await
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
-        etcd: look.etcd(&waiting, &ledger, &abandoned).await,
+        etcd: look.etcd(&waiting, &taken, &abandoned).await,
         known_providers: context.provider_types(),
         nodes: look.nodes_to_plan(),
         abandoned,
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
-        down: look.down(&ledger),
+        down: look.down(&taken),
         unmarked: look.unmarked(),
         homeless: look.homeless(),
         marked: look.marked(open.is_empty()),
         newcomers: look.newcomers(&waiting, &open).await,
+        untried: look.untried(&waiting, &open),
         waiting,
         on_their_way,
         succeeded: stores
@@ -92,19 +95,9 @@ pub(super) async fn observe(
         others: others(context, &run),
         open,
         ledger,
+        slotless,
         run: run.as_ref().clone(),
     }))
-}
-
-/// The ledger, read live.
-async fn ledger(context: &Context) -> Observed<Ledger> {
-    match context.ledger.read().await {
-        Ok(ledger) => {
-            context.vitals.saw_ledger(&ledger);
-            Observed::Present(ledger)
-        }
-        Err(error) => Observed::Unknown(in_full(&error)),
-    }
 }
 
 /// Other runs in the same cloud that have not ended.
@@ -257,6 +250,22 @@ impl Look<'_> {
             node: NodeView::clone(&node),
             group: Observed::NotAsked,
         })
+    }
+
+    /// Nodes of the plan that are there and have no task, counted when the plan is done: none, unless
+    /// somebody has changed the status by hand.
+    fn untried(&self, waiting: &[Waiting], open: &[Arc<NodePatchTask>]) -> usize {
+        let is_done = open.is_empty() && self.is_plan_done(waiting, open);
+        let Some(plan) = self.plan().filter(|_| is_done) else {
+            return 0;
+        };
+        let partitions = plan.partitions.iter().enumerate();
+        let places = partitions.flat_map(|(number, wave)| {
+            (0..wave.nodes.len()).map(move |place| (number, wave, place))
+        });
+        places
+            .filter(|(number, wave, place)| self.waiting_node(*number, wave, *place).is_some())
+            .count()
     }
 
     /// Whether every node of the plan has had its turn, and none but parked ones is left. While those are

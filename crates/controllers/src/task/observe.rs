@@ -4,6 +4,7 @@
 //! node before the cordon and before the machine goes, the pods before the machine goes, the ledger
 //! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
 
+mod anew;
 mod cloud;
 mod undo;
 
@@ -31,6 +32,8 @@ use crate::answer::answer;
 use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY, TASKS_BY_NODE, standing_of};
 use crate::drain;
 use crate::error::PassError;
+use crate::run::groups;
+use crate::slots;
 
 /// Looks at one task; `None` when it does not exist or has nothing more to do.
 pub(super) async fn observe(
@@ -90,6 +93,11 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
         TaskStep::Cordon => {
             snapshot.old_node = look.live_old_node().await;
             snapshot.new_node = look.live_new_node().await;
+            snapshot.lock = look.lock().await;
+            if !task.spec.required_node_daemon_pod_selectors.is_empty() {
+                let pods = drain::pods_as_stored(context, &task.spec.node_name);
+                snapshot.pods = Observed::Present(pods);
+            }
         }
         TaskStep::Drain => {
             look.while_draining(snapshot);
@@ -120,7 +128,8 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
     if let Observed::Present(node) = &snapshot.new_node {
         snapshot.passage = look.passage(node);
     }
-    if is_lock_due(snapshot, &context.settings, context.clock.now()) {
+    let is_asked = snapshot.lock != Observed::NotAsked;
+    if !is_asked && is_lock_due(snapshot, &context.settings, context.clock.now()) {
         snapshot.lock = look.lock().await;
         // A lock that is missing may have gone with its node.
         if !look.is_ours(&snapshot.lock) && snapshot.old_node == Observed::NotAsked {
@@ -257,7 +266,12 @@ impl Look<'_> {
         if snapshot.old_node.present().is_some_and(is_control_plane) {
             snapshot.etcd = self.context.etcd().await;
         }
-        snapshot.ledger = answer(self.context.ledger.read().await.map(Some));
+        (snapshot.ledger, snapshot.slotless) = slots::look(self.context).await;
+        if let Observed::Present(ledger) = &snapshot.ledger {
+            let taken = ledger.with(&snapshot.slotless.slots);
+            snapshot.on_their_way = groups::on_their_way(self.context, &taken);
+            snapshot.group = self.group_of_parked().await;
+        }
         snapshot.slot = match &snapshot.ledger {
             Observed::Present(ledger) => self.slot_in(ledger).into(),
             Observed::Unknown(why) => Observed::Unknown(why.clone()),
@@ -354,6 +368,7 @@ impl Look<'_> {
         if !is_ending {
             self.at_both_nodes(snapshot).await;
             snapshot.etcd = self.etcd().await;
+            snapshot.lock = self.lock().await;
         }
     }
 
@@ -362,6 +377,7 @@ impl Look<'_> {
         snapshot.old_node = self.live_old_node().await;
         snapshot.new_node = self.live_new_node().await;
         snapshot.pods = drain::live_pods(self.context, &self.task.spec.node_name).await;
+        self.look_for_anew(snapshot).await;
         let node = self.task.spec.node_name.as_str();
         if let Err(error) = drain::recall_attachments(self.context, node).await {
             snapshot.pods = Observed::Unknown(in_full(&error));

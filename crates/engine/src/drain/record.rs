@@ -28,7 +28,7 @@ pub fn of_task(
         budgets: &snapshot.budgets,
         around: &snapshot.around,
         detaching: record.map_or(&[], |record| record.detaching.as_slice()),
-        policy: DrainPolicy::of(snapshot.task.spec.drain.as_ref(), &settings.drain),
+        policy: DrainPolicy::of(snapshot.drain_options(), &settings.drain),
         now,
     })
 }

@@ -121,7 +121,7 @@ fn of_record(
     match known.verdict {
         Some(VerificationVerdict::Verified) => verified(&mut told, known, live, settings),
         Some(VerificationVerdict::Failed) => failed(&mut told, record, known, live, settings),
-        Some(VerificationVerdict::Inconclusive) => inconclusive(&mut told, known),
+        Some(VerificationVerdict::Inconclusive) => inconclusive(&mut told, record, known),
         None => under_way(&mut told, record, known, live, settings),
     }
     if live.is_some_and(|live| known.boot_id.as_ref().is_some_and(|id| *id != live.boot_id)) {
@@ -168,21 +168,27 @@ fn failed(
         settings.reconciliation.max_retries
     );
     told.since = time(known.verdict_at.as_ref());
-    tell_failure(told, known);
+    tell_failure(told, record, known);
     told.notes.push(after_failure(live, settings));
+    if live.is_some_and(|live| !is_gated(live, settings)) {
+        told.help(
+            "pods go on landing on it; keep new ones off with kubectl cordon, if need be"
+                .to_owned(),
+        );
+    }
     told.help(format!(
         "when that is mended, have it tried again: kubectl delete pendingnode {}",
         name_of(&record.metadata)
     ));
 }
 
-fn inconclusive(told: &mut Explanation, known: &Verification) {
+fn inconclusive(told: &mut Explanation, record: &PendingNode, known: &Verification) {
     told.state = format!(
         "attempt {} was inconclusive: what failed here fails on nodes in service too, so nothing is counted",
         attempt(known)
     );
     told.since = time(known.verdict_at.as_ref());
-    tell_failure(told, known);
+    tell_failure(told, record, known);
     told.help("mend it for the whole cluster; the node is then tried again by itself".to_owned());
 }
 
@@ -225,7 +231,7 @@ fn under_way(
         }
     }
     if failures > 0 {
-        tell_failure(told, known);
+        tell_failure(told, record, known);
         let left = most - failures;
         told.notes.push(format!(
             "{left} more may fail; then {}",
@@ -237,6 +243,10 @@ fn under_way(
 /// What becomes of a node that has failed.
 fn after_failure(live: Option<&NodeView>, settings: &GateSettings) -> String {
     let management = &settings.node_management;
+    if live.is_some_and(|live| !is_gated(live, settings)) {
+        return "it counts as failed, loses its label, and stays in service: no taint keeps pods off it, so it is never removed for this"
+            .to_owned();
+    }
     if settings.verification.mode != Mode::Gate || !management.delete_failed_nodes {
         return "it counts as failed and stays, with its taint, until a person sees to it"
             .to_owned();
@@ -253,7 +263,7 @@ fn after_failure(live: Option<&NodeView>, settings: &GateSettings) -> String {
     format!("it counts as failed and is removed, as the deletion budget allows: {by} is deleted")
 }
 
-fn tell_failure(told: &mut Explanation, known: &Verification) {
+fn tell_failure(told: &mut Explanation, record: &PendingNode, known: &Verification) {
     let first = known.first_failing_check.as_deref();
     let failures = || known.findings.iter().filter(|one| !one.ok);
     let found = failures().find(|one| Some(one.check.as_str()) == first);
@@ -276,11 +286,12 @@ fn tell_failure(told: &mut Explanation, known: &Verification) {
             "{others} more findings failed, see status.verification.findings"
         ));
     }
-    told.help(hint(found));
+    let node = record.spec.node_name.as_deref().unwrap_or_default();
+    told.help(hint(found, node));
 }
 
 /// Where to look, by the kind of the check and the phase it failed in.
-fn hint(finding: &VerificationFinding) -> String {
+fn hint(finding: &VerificationFinding, node: &str) -> String {
     let target = &finding.target;
     let kind = finding.check.split('-').next().unwrap_or_default();
     match (kind, finding.check.as_str(), finding.phase.as_deref()) {
@@ -288,7 +299,7 @@ fn hint(finding: &VerificationFinding) -> String {
         (_, "api-clock", _) => "set the node's clock: its time service is out of order".to_owned(),
         ("api", _, Some("tls")) => format!("see whether large packets are lost on the way to {target} (path MTU), and whose certificate answers there"),
         (_, "worker-image", _) => format!("see that the node can pull {target}: registry, credentials, mirror"),
-        (_, "worker-sandbox", _) => "see whether the CNI plugin runs on the node: kubectl get pods -A -o wide --field-selector spec.nodeName=NODE".to_owned(),
+        (_, "worker-sandbox", _) => format!("see whether the CNI plugin runs on the node: kubectl get pods -A -o wide --field-selector spec.nodeName={node}"),
         (_, "worker-schedule", _) => "see what the scheduler says of the worker pod, and whether worker.resources fit on the node".to_owned(),
         ("peer" | "udp", _, _) => "see that peers reach pods of this node at TCP and UDP ports 47299 to 47399, and the other way round: routes, security groups, network policies".to_owned(),
         ("worker", _, _) => "see the events of the worker pod and the kubelet's log".to_owned(),

@@ -245,3 +245,27 @@ fn assumed_settings_are_said_to_be_assumed() {
     let words = at_gate("n1", Some(&node()), &scene).unwrap();
     assert!(words.notes.join("\n").contains("--config FILE"));
 }
+
+#[test]
+fn one_that_failed_in_service_is_told_of_without_a_taint_and_can_be_tried_again() {
+    let mut settings = GateSettings::default();
+    settings.node_management.delete_failed_nodes = true;
+    let records = [recorded(failed(Some(VerificationVerdict::Failed)))];
+    let scene = GateScene {
+        records: &records,
+        settings: &settings,
+        is_assumed: false,
+    };
+    let mut live = node();
+    live.taints.clear();
+    live.network.verified = Some("False".to_owned());
+    let told = at_gate("n1", Some(&live), &scene).unwrap();
+    let words = format!("{told:?}");
+    assert!(words.contains("stays in service"), "{words}");
+    assert!(!words.contains("with its taint"), "{words}");
+    assert!(!words.contains("is removed, as"), "{words}");
+    let name = records[0].metadata.name.as_deref().unwrap();
+    assert!(words.contains(&format!("kubectl delete pendingnode {name}")));
+    // What it advises works.
+    assert!(crate::verify::is_new_to_us(&live, &settings));
+}

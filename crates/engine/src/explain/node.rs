@@ -3,7 +3,7 @@
 use shipshape_api::node_patch_run::RunPlan;
 use shipshape_api::{NodePatchTask, RunState, TaskStep};
 
-use super::{Explanation, Scene, name_of, step_of, task};
+use super::{Explanation, Scene, name_of, step_of, task, wait};
 use crate::plan::is_meant;
 use crate::run::{is_over, state};
 use crate::view::NodeView;
@@ -31,6 +31,16 @@ pub fn node(name: &str, scene: &Scene<'_>) -> Option<Explanation> {
         notes(&mut told, live);
     }
     Some(told)
+}
+
+/// How a node stands that no task is about: its place in a plan, or that no run touches it.
+pub fn place_of(name: &str, scene: &Scene<'_>) -> Option<String> {
+    let live = scene.nodes.iter().find(|node| node.name == name)?;
+    let told = of_node_without_task(live, scene);
+    Some(match told.waits_for {
+        Some(waits_for) => format!("{}, and waits for {waits_for}", told.state),
+        None => told.state,
+    })
 }
 
 fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
@@ -72,8 +82,8 @@ fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
     } else {
         status
             .waiting_for
-            .clone()
-            .unwrap_or_else(|| "a slot".to_owned())
+            .as_deref()
+            .map_or_else(|| "a slot".to_owned(), wait)
     });
     if state(run) == RunState::Paused {
         told.waits_for = Some("its run to be resumed".to_owned());

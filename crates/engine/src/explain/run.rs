@@ -1,13 +1,15 @@
 //! Why a run waits.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use shipshape_api::conditions::{ACCEPTED, HELD};
 use shipshape_api::node_patch_run::{NodePatchRunStatus, Wave};
-use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
+use shipshape_api::reasons::{SCALE_DOWN_FORBIDDEN, UNSUPPORTED_PROVIDER};
 use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
-use super::{Blocker, Explanation, Scene, name_of, step_of};
+use super::{Blocker, Explanation, Scene, after_deadline, name_of, step_of, wait};
 use crate::plan;
 use crate::run::is_over;
+use crate::span;
 use crate::wish::handle;
 
 /// Whether the canaries are the wave in work.
@@ -26,18 +28,9 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
     let since = since.or(run.metadata.creation_timestamp.as_ref());
     told.since = since.map(|at| at.0);
     let is_open = !is_over(&status);
+    let tasks: Vec<&NodePatchTask> = tasks_of(run, scene).collect();
     if is_open {
-        told.waits_for = Some(
-            status
-                .waiting_for
-                .clone()
-                .unwrap_or_else(|| "a controller to look at it; is one running?".to_owned()),
-        );
-        told.until = status.soak_until.as_ref().map(|at| at.0);
-        told.until = told.until.filter(|_| is_soaking(&status));
-        told.then = told
-            .until
-            .map(|_| "the nodes after the canaries begin".to_owned());
+        waiting(&mut told, run, &status, &tasks);
     }
     let is_paused = crate::run::state(run) == RunState::Paused;
     if is_paused && run.spec.paused() {
@@ -49,7 +42,6 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
             handle(run)
         ));
     }
-    let tasks: Vec<&NodePatchTask> = tasks_of(run, scene).collect();
     for task in tasks.iter().filter(|task| is_noteworthy(task)) {
         let status = task.status.clone().unwrap_or_default();
         let waits = status
@@ -70,6 +62,90 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
         told.notes.push(format!("last error: {error}"));
     }
     told
+}
+
+/// What the run waits for, since when that is so, until when at most, and what would help.
+fn waiting(
+    told: &mut Explanation,
+    run: &NodePatchRun,
+    status: &NodePatchRunStatus,
+    tasks: &[&NodePatchTask],
+) {
+    let words = status.waiting_for.as_deref();
+    told.waits_for = Some(words.map_or_else(
+        || "a controller to look at it; is one running?".to_owned(),
+        wait,
+    ));
+    help_with_wait(told, status, words.unwrap_or_default());
+    if let Some(refusal) = refusal(status) {
+        told.since = Some(refusal.last_transition_time.0);
+        return;
+    }
+    if crate::run::state(run) != RunState::Active {
+        return;
+    }
+    if let Some(until) = status.soak_until.as_ref().filter(|_| is_soaking(status)) {
+        let canary = run.spec.canary.as_ref();
+        let soak = canary.and_then(|canary| span::parse(canary.soak.as_deref()).ok());
+        let since = soak.and_then(|soak| until.0.checked_sub(soak).ok());
+        told.since = since.or(told.since);
+        told.until = Some(until.0);
+        told.then = Some("the nodes after the canaries begin".to_owned());
+        return;
+    }
+    in_flight(told, run, tasks);
+}
+
+/// Nodes in work are what others wait for: since the last of them began, until the first deadline.
+fn in_flight(told: &mut Explanation, run: &NodePatchRun, tasks: &[&NodePatchTask]) {
+    let is_at_work = |task: &&&NodePatchTask| {
+        let step = step_of(task);
+        !step.is_final() && step != TaskStep::Parked
+    };
+    let working: Vec<&&NodePatchTask> = tasks.iter().filter(is_at_work).collect();
+    let began = working
+        .iter()
+        .filter_map(|task| Some(task.metadata.creation_timestamp.as_ref()?.0));
+    told.since = began.max().or(told.since);
+    let deadlines = working.iter().filter_map(|task| {
+        let step = task.status.as_ref()?.step.as_ref()?;
+        Some((step.deadline.as_ref()?.0, task))
+    });
+    if let Some((deadline, task)) = deadlines.min_by_key(|(deadline, _)| *deadline) {
+        told.until = Some(deadline);
+        let node = &task.spec.node_name;
+        let then = after_deadline(task, run.spec.drain.as_ref());
+        told.then = then.map(|then| format!("of node {node}: {then}"));
+    }
+}
+
+fn refusal(status: &NodePatchRunStatus) -> Option<&Condition> {
+    let mut conditions = status.conditions.iter();
+    conditions.find(|one| one.type_ == ACCEPTED && one.status == "False")
+}
+
+fn help_with_wait(told: &mut Explanation, status: &NodePatchRunStatus, words: &str) {
+    match refusal(status) {
+        Some(refusal) if refusal.reason == UNSUPPORTED_PROVIDER => told.help(
+            "give the controller that cloud (its file, or a build that has it), or create another run \
+             with a cloud that it has"
+                .to_owned(),
+        ),
+        Some(_) => told.help(
+            "mend in the manifest, or in the cluster, what the refusal names; the run then goes on by itself"
+                .to_owned(),
+        ),
+        None => {}
+    }
+    let is_unanswered =
+        words.starts_with("cannot tell ") || words.starts_with("an answer of the cloud");
+    if is_unanswered {
+        told.help(
+            "see that the cloud answers the controller: its credentials, its endpoint, and the \
+             controller's log; the question is asked again by itself"
+                .to_owned(),
+        );
+    }
 }
 
 /// The tasks of a run, in the order of their names.

@@ -3,18 +3,28 @@
 //! Owns the words for each step and for what follows its deadline; `replace::expire` does what they
 //! say.
 
-use shipshape_api::conditions::OVERDUE;
-use shipshape_api::node_patch_task::BlockedEviction;
-use shipshape_api::{DrainOptions, NodePatchTask, NodePatchTaskStatus, OnDeadline, TaskStep};
+use jiff::Timestamp;
+use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
+use shipshape_api::node_patch_task::{BlockedEviction, ParkRecord, UndoNext};
+use shipshape_api::{
+    DrainOptions, NodePatchRun, NodePatchTask, NodePatchTaskStatus, OnDeadline, TaskStep,
+};
 
-use super::{Blocker, Explanation, Scene, name_of, step_of};
+use super::{Blocker, Explanation, Scene, name_of, step_of, wait};
 use crate::condition;
 use crate::drain::{self, Block};
+use crate::settings::Settings;
 use crate::view::BudgetView;
-use crate::wish::handle;
+use crate::wish::{self, handle};
 
 /// Unready pods of a budget that are named.
 const NAMED_MAX: usize = 3;
+/// The reason of a park for want of room in the cloud.
+const NO_CAPACITY: &str = "NoCapacity";
+const PARKED: &str = "the node is parked: it takes pods again, gives its slot to the others and is tried \
+                      again when nothing is in its way, or at the end of the run";
+const OVERDUE_WORDS: &str =
+    "it counts as overdue and goes on: nothing is left that could be undone";
 
 /// Explains a task.
 pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
@@ -22,7 +32,8 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
     let status = task.status.clone().unwrap_or_default();
     let step = step_of(task);
     told.state = state(task, &status);
-    told.waits_for = status.waiting_for.clone().filter(|_| !step.is_final());
+    let waits_for = status.waiting_for.as_deref().filter(|_| !step.is_final());
+    told.waits_for = waits_for.map(wait);
     if let Some(record) = status.step.as_ref() {
         told.since = Some(record.since.0);
         told.until = record.deadline.as_ref().map(|time| time.0);
@@ -30,7 +41,7 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
         told.since = task.metadata.creation_timestamp.as_ref().map(|at| at.0);
     }
     if told.until.is_some() {
-        told.then = after_deadline(task);
+        told.then = after_deadline(task, drain_options(task, scene));
     }
     let drain = status.drain.as_ref().filter(|_| waits_for_pods(step));
     for blocked in drain.iter().flat_map(|drain| &drain.blocked) {
@@ -40,9 +51,7 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
         }
     }
     if let Some(parked) = status.parked.as_ref().filter(|_| step == TaskStep::Parked) {
-        told.since = Some(parked.since.0);
-        told.notes
-            .push(format!("set aside ({}): {}", parked.reason, parked.message));
+        tell_parked(&mut told, task, parked, scene);
     }
     help_with_run(&mut told, task, scene, step);
     notes(&mut told, task, &status);
@@ -50,7 +59,44 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
 }
 
 fn waits_for_pods(step: TaskStep) -> bool {
-    matches!(step, TaskStep::Drain | TaskStep::Parked | TaskStep::Undo)
+    // An undo empties the new node; what held up the drain of the old one is of no account any more.
+    matches!(step, TaskStep::Drain | TaskStep::Parked)
+}
+
+/// When a node that is set aside has another try.
+fn tell_parked(
+    told: &mut Explanation,
+    task: &NodePatchTask,
+    parked: &ParkRecord,
+    scene: &Scene<'_>,
+) {
+    told.since = Some(parked.since.0);
+    told.notes
+        .push(format!("set aside ({}): {}", parked.reason, parked.message));
+    let run = run_of(task, scene);
+    let again = if run.is_some_and(|run| run.spec.paused()) {
+        "its run is paused: it is tried again once that is lifted"
+    } else if parked.resuming {
+        "nothing is in its way any more: it is tried again as soon as a slot is free"
+    } else if parked.reason == NO_CAPACITY {
+        let rest = Settings::default().retry_backoff_max;
+        told.until = parked.since.0.checked_add(rest).ok();
+        told.then = told
+            .until
+            .map(|_| "the cloud is asked again, as soon as a slot is free".to_owned());
+        "it is tried again after settings.retryBackoffMax, here told by the default, or in the last round \
+         of its run"
+    } else {
+        "it is tried again as soon as nothing is in its way, or in the last round of its run, when all \
+         others have had their turn"
+    };
+    told.notes.push(again.to_owned());
+}
+
+fn run_of<'a>(task: &NodePatchTask, scene: &Scene<'a>) -> Option<&'a NodePatchRun> {
+    let uid = Some(task.spec.run_uid.as_str());
+    let mut runs = scene.runs.iter();
+    runs.find(|run| run.metadata.uid.as_deref() == uid)
 }
 
 fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
@@ -72,6 +118,19 @@ fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
     if step == TaskStep::Parked {
         return format!("node {node} is parked: it is set aside and the others go on (run {run})");
     }
+    if let Some(undo) = status.undo.as_ref().filter(|_| step == TaskStep::Undo) {
+        let next = match undo.next {
+            UndoNext::Retry => format!("attempt {} of {limit} follows after a pause", attempt + 1),
+            UndoNext::Fail => "then it counts as failed".to_owned(),
+            UndoNext::CallOff => "its run is called off".to_owned(),
+            UndoNext::Leave => "the node has left by itself".to_owned(),
+        };
+        return format!(
+            "attempt {attempt} of {limit} at node {node} is put back (run {run}): {next}; given up \
+             because {}",
+            undo.message
+        );
+    }
     let pods = status.drain.as_ref().filter(|_| step == TaskStep::Drain);
     let pods = pods
         .map(|drain| format!(", {} of {} pods left", drain.remaining, drain.total))
@@ -82,7 +141,7 @@ fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
 }
 
 /// What follows when the current step is past its deadline.
-pub fn after_deadline(task: &NodePatchTask) -> Option<String> {
+pub fn after_deadline(task: &NodePatchTask, drain: Option<&DrainOptions>) -> Option<String> {
     let status = task.status.as_ref();
     let attempt = status.and_then(|status| status.attempt).unwrap_or(1);
     let limit = status.and_then(|status| status.attempt_limit);
@@ -98,17 +157,27 @@ pub fn after_deadline(task: &NodePatchTask) -> Option<String> {
          counts as failed"
             .to_owned()
     };
-    let parked = "the node is parked: it takes pods again, gives its slot to the others and is tried \
-                  again when nothing is in its way, or at the end of the run";
-    match step_of(task) {
+    // The last attempt has no other after it for which the node could be set aside.
+    let parked = if attempt < limit {
+        PARKED.to_owned()
+    } else {
+        undone.clone()
+    };
+    let status = status.cloned().unwrap_or_default();
+    let step = step_of(task);
+    if is_leaving_etcd(&status, step, on_deadline(drain)) {
+        return Some(OVERDUE_WORDS.to_owned());
+    }
+    match step {
+        TaskStep::Provision if has_no_room(&status) => Some(PARKED.to_owned()),
         TaskStep::Lock
         | TaskStep::Provision
         | TaskStep::Join
         | TaskStep::Transfer
         | TaskStep::Cordon => Some(undone),
-        TaskStep::Settle | TaskStep::Recover | TaskStep::RemoveMember => Some(parked.to_owned()),
-        TaskStep::Drain => Some(match on_deadline(task.spec.drain.as_ref()) {
-            OnDeadline::Park => parked.to_owned(),
+        TaskStep::Settle | TaskStep::Recover | TaskStep::RemoveMember => Some(parked),
+        TaskStep::Drain => Some(match on_deadline(drain) {
+            OnDeadline::Park => parked,
             OnDeadline::Fail => undone,
             OnDeadline::Force => {
                 "the machine goes with the pods that are left on it (spec.drain.onDeadline: Force)"
@@ -118,11 +187,49 @@ pub fn after_deadline(task: &NodePatchTask) -> Option<String> {
         TaskStep::Undo => {
             Some("a new machine that cannot be emptied stays in its group".to_owned())
         }
-        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => Some(
-            "it counts as overdue and goes on: nothing is left that could be undone".to_owned(),
-        ),
+        TaskStep::Remove | TaskStep::Forget | TaskStep::Release => Some(OVERDUE_WORDS.to_owned()),
         TaskStep::Backoff | TaskStep::Parked | TaskStep::Done | TaskStep::Failed => None,
     }
+}
+
+/// Want of room in the cloud is no fault of an attempt: the node is set aside even at the last.
+fn has_no_room(status: &NodePatchTaskStatus) -> bool {
+    let record = status.replacement.as_ref();
+    record.is_some_and(|record| record.no_room.is_some())
+        && !condition::is_true(&status.conditions, OLD_DELETED)
+}
+
+/// Whether the old node's member was told to leave etcd: from then on there is no way back.
+fn is_leaving_etcd(status: &NodePatchTaskStatus, step: TaskStep, choice: OnDeadline) -> bool {
+    let record = status.etcd.as_ref();
+    let is_leaving = record.is_some_and(|record| record.old.removal_since.is_some());
+    is_leaving
+        && match step {
+            TaskStep::Settle | TaskStep::Cordon | TaskStep::Recover | TaskStep::RemoveMember => {
+                true
+            }
+            TaskStep::Drain => choice != OnDeadline::Force,
+            TaskStep::Lock
+            | TaskStep::Provision
+            | TaskStep::Join
+            | TaskStep::Transfer
+            | TaskStep::Remove
+            | TaskStep::Forget
+            | TaskStep::Undo
+            | TaskStep::Backoff
+            | TaskStep::Parked
+            | TaskStep::Release
+            | TaskStep::Done
+            | TaskStep::Failed => false,
+        }
+}
+
+/// How the node is emptied: as the run says now, or the task for one that is gone.
+fn drain_options<'a>(task: &'a NodePatchTask, scene: &Scene<'a>) -> Option<&'a DrainOptions> {
+    let mut runs = scene.runs.iter();
+    let own = runs.find(|run| run.metadata.uid.as_deref() == Some(task.spec.run_uid.as_str()));
+    let spec = own.map_or(&task.spec.drain, |run| &run.spec.drain);
+    spec.as_ref()
 }
 
 fn on_deadline(options: Option<&DrainOptions>) -> OnDeadline {
@@ -186,14 +293,17 @@ fn of_budget(budget: &BudgetView, scene: &Scene<'_>) -> String {
 
 fn help_with_run(told: &mut Explanation, task: &NodePatchTask, scene: &Scene<'_>, step: TaskStep) {
     let node = &task.spec.node_name;
+    let run = run_of(task, scene);
     if matches!(step, TaskStep::Failed | TaskStep::Parked) {
-        told.help(format!("try it again now: shipshape retry node/{node}"));
+        // What is advised here must not be refused there.
+        told.help(match wish::retry(task, run, Timestamp::UNIX_EPOCH) {
+            Ok(_) => format!("try it again now: shipshape retry node/{node}"),
+            Err(_) => format!(
+                "its run is called off; to replace node {node} all the same, create a new run that \
+                 selects it"
+            ),
+        });
     }
-    let uid = Some(task.spec.run_uid.as_str());
-    let run = scene
-        .runs
-        .iter()
-        .find(|run| run.metadata.uid.as_deref() == uid);
     if let Some(run) = run.filter(|run| run.spec.paused() && step == TaskStep::Parked) {
         told.help(format!(
             "its run is paused; go on with: shipshape resume {}",

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::node_patch_run::{NodePatchRunStatus, RunPlan};
-use shipshape_api::node_patch_task::{BlockedEviction, DrainRecord, StepRecord};
-use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec};
+use shipshape_api::node_patch_task::{
+    BlockedEviction, DrainRecord, ParkRecord, StepRecord, UndoNext, UndoRecord,
+};
+use shipshape_api::{DrainOptions, NodePatchRunSpec, NodePatchTaskSpec, PendingNode};
 
 use super::*;
 use crate::drain::Block;
@@ -132,13 +134,25 @@ fn a_blocked_drain_names_pod_budget_deadline_and_the_pods_that_are_not_ready() {
 #[test]
 fn the_words_after_a_deadline_follow_the_attempts_and_the_drain_options() {
     let mut join = task_at(TaskStep::Join);
-    assert!(after_deadline(&join).unwrap().contains("attempt 2 of 3"));
+    assert!(
+        after_deadline(&join, None)
+            .unwrap()
+            .contains("attempt 2 of 3")
+    );
     join.status.as_mut().unwrap().attempt = Some(3);
-    assert!(after_deadline(&join).unwrap().contains("counts as failed"));
-    let mut drain = task_at(TaskStep::Drain);
-    drain.spec.drain = serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap();
-    assert!(after_deadline(&drain).unwrap().contains("Force"));
-    assert_eq!(after_deadline(&task_at(TaskStep::Parked)), None);
+    assert!(
+        after_deadline(&join, None)
+            .unwrap()
+            .contains("counts as failed")
+    );
+    let drain = task_at(TaskStep::Drain);
+    let force: DrainOptions = serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap();
+    assert!(
+        after_deadline(&drain, Some(&force))
+            .unwrap()
+            .contains("Force")
+    );
+    assert_eq!(after_deadline(&task_at(TaskStep::Parked), None), None);
 }
 
 #[test]
@@ -168,7 +182,7 @@ fn a_paused_run_says_why_and_how_to_go_on() {
     let mut paused = run_with_plan();
     let status = paused.status.as_mut().unwrap();
     status.paused = Some(true);
-    status.pause_reason = Some("the whole first wave has failed: 3 node(s) failed".to_owned());
+    status.pause_reason = Some("no replacement has come through yet: 3 node(s) failed".to_owned());
     let mut failed = task_at(TaskStep::Failed);
     failed.status.as_mut().unwrap().last_error = Some("it never joined".to_owned());
     let tasks = [failed];
@@ -179,7 +193,7 @@ fn a_paused_run_says_why_and_how_to_go_on() {
             ..EMPTY
         },
     );
-    assert!(told.state.contains("the whole first wave has failed"));
+    assert!(told.state.contains("no replacement has come through yet"));
     assert!(
         told.helps[0].contains("shipshape resume npr/january"),
         "{told:?}"
@@ -241,4 +255,197 @@ fn every_word_of_a_block_is_found_again() {
         assert_eq!(found, Some(block));
     }
     assert_eq!(Block::recorded("Unheard", ""), None);
+}
+
+#[test]
+fn the_last_attempt_is_not_promised_another_by_a_park() {
+    for step in [TaskStep::Drain, TaskStep::Settle, TaskStep::Recover] {
+        let mut last = task_at(step);
+        assert!(
+            after_deadline(&last, last.spec.drain.as_ref())
+                .unwrap()
+                .contains("is parked")
+        );
+        last.status.as_mut().unwrap().attempt = Some(3);
+        let told = after_deadline(&last, last.spec.drain.as_ref()).unwrap();
+        assert!(told.contains("counts as failed"), "{step:?}: {told}");
+        assert!(!told.contains("parked"), "{step:?}: {told}");
+    }
+}
+
+#[test]
+fn a_node_of_a_run_that_is_called_off_is_advised_a_new_run() {
+    for (abort, expected) in [
+        (false, "shipshape retry node/n1"),
+        (true, "create a new run"),
+    ] {
+        let mut run = run_with_plan();
+        run.spec.abort = Some(abort);
+        let runs = [run];
+        let scene = Scene {
+            runs: &runs,
+            ..EMPTY
+        };
+        let helps = task(&task_at(TaskStep::Failed), &scene).helps;
+        assert_eq!(helps.len(), 1);
+        assert!(helps[0].contains(expected), "{helps:?}");
+    }
+}
+
+#[test]
+fn an_undo_says_so_and_leaves_the_old_drain_aside() {
+    let mut undone = task_at(TaskStep::Undo);
+    let status = undone.status.as_mut().unwrap();
+    status.waiting_for = Some("the new machine to end".to_owned());
+    status.drain = Some(DrainRecord {
+        blocked: vec![BlockedEviction::default()],
+        ..DrainRecord::default()
+    });
+    status.undo = Some(UndoRecord {
+        reason: "DrainTimedOut".to_owned(),
+        message: "the drain is past its deadline".to_owned(),
+        next: UndoNext::Retry,
+        keeps_machine: false,
+    });
+    let told = task(&undone, &EMPTY);
+    assert_eq!(
+        told.state,
+        "attempt 1 of 3 at node n1 is put back (run january): attempt 2 of 3 follows after a pause; \
+         given up because the drain is past its deadline"
+    );
+    assert_eq!(told.waits_for.as_deref(), Some("the new machine to end"));
+    assert_eq!(told.blockers, []);
+}
+
+#[test]
+fn a_parked_node_is_told_when_it_is_tried_again() {
+    let mut parked = task_at(TaskStep::Parked);
+    let status = parked.status.as_mut().unwrap();
+    let record = |reason: &str, resuming: bool| ParkRecord {
+        reason: reason.to_owned(),
+        message: "why".to_owned(),
+        since: Time(second(100)),
+        resuming,
+    };
+    status.step.as_mut().unwrap().deadline = None;
+    let table = [
+        (
+            record("DrainTimedOut", false),
+            "as soon as nothing is in its way",
+            None,
+        ),
+        (
+            record("DrainTimedOut", true),
+            "as soon as a slot is free",
+            None,
+        ),
+        (
+            record("NoCapacity", false),
+            "settings.retryBackoffMax",
+            Some(second(700)),
+        ),
+    ];
+    for (record, words, until) in table {
+        parked.status.as_mut().unwrap().parked = Some(record);
+        let told = task(&parked, &EMPTY);
+        assert!(
+            told.notes.iter().any(|note| note.contains(words)),
+            "{:?}",
+            told.notes
+        );
+        assert_eq!(told.until, until);
+    }
+}
+
+#[test]
+fn a_complaint_is_worded_as_a_wait() {
+    for (said, told) in [
+        ("pods to leave", "pods to leave"),
+        (
+            "cannot tell whether the group has room: timed out",
+            "a clear answer: it cannot tell whether the group has room: timed out",
+        ),
+        (
+            "spec.provider.type \"gcp\" is not supported here",
+            "a change of the manifest: spec.provider.type \"gcp\" is not supported here",
+        ),
+    ] {
+        assert_eq!(wait(said), told);
+    }
+}
+
+#[test]
+fn a_run_tells_since_and_until_of_its_wait_and_what_helps_when_it_is_refused() {
+    let mut run = run_with_plan();
+    let status = run.status.as_mut().unwrap();
+    status.waiting_for = Some("tasks in flight: n1".to_owned());
+    status.state_since = Some(Time(second(1)));
+    let mut at_work = task_at(TaskStep::Drain);
+    at_work.metadata.creation_timestamp = Some(Time(second(50)));
+    let tasks = [at_work];
+    let scene = Scene {
+        tasks: &tasks,
+        ..EMPTY
+    };
+    let told = super::run(&run, &scene);
+    assert_eq!(
+        (told.since, told.until),
+        (Some(second(50)), Some(second(1900)))
+    );
+    assert!(
+        told.then
+            .unwrap()
+            .starts_with("of node n1: the node is parked")
+    );
+    let refused = serde_json::from_value(serde_json::json!([{
+        "type": "Accepted", "status": "False", "reason": "UnsupportedProvider",
+        "message": "m", "lastTransitionTime": "1970-01-01T00:01:10Z" }]));
+    run.status.as_mut().unwrap().conditions = refused.unwrap();
+    let told = super::run(&run, &EMPTY);
+    assert_eq!(told.since, Some(second(70)));
+    assert!(
+        told.helps[0].contains("give the controller that cloud"),
+        "{:?}",
+        told.helps
+    );
+}
+
+#[test]
+fn a_machine_is_explained_by_its_spec_while_its_status_is_silent() {
+    let record: PendingNode = serde_json::from_value(serde_json::json!({
+        "apiVersion": "shipshape.dev/v1alpha1", "kind": "PendingNode",
+        "metadata": { "name": "i-1", "creationTimestamp": "1970-01-01T00:00:05Z" },
+        "spec": { "goal": "Join", "providerID": "aws:///a/i-1", "deadline": "1970-01-01T00:10:00Z",
+                  "taskRef": { "namespace": "ops", "name": "t", "uid": "t1" } },
+    }))
+    .unwrap();
+    let mut waiting = task_at(TaskStep::Join);
+    waiting.metadata.uid = Some("t1".to_owned());
+    let told = machine(&record, None, &[waiting]);
+    assert!(
+        told.state
+            .contains("machine aws:///a/i-1 shall become a node"),
+        "{}",
+        told.state
+    );
+    assert_eq!(
+        told.waits_for.as_deref(),
+        Some("the machine to join as a ready node")
+    );
+    assert_eq!(
+        (told.since, told.until),
+        (Some(second(5)), Some(second(600)))
+    );
+    assert!(
+        told.notes[0].contains("task ops/t of run january waits for it"),
+        "{:?}",
+        told.notes
+    );
+    let sick = NodeView {
+        ready: false,
+        ..node_named("n9")
+    };
+    let told = machine(&record, Some(&sick), &[]);
+    assert_eq!(told.waits_for.as_deref(), Some("node n9 to be ready"));
+    assert!(told.notes[0].contains("is gone"), "{:?}", told.notes);
 }

@@ -1,5 +1,6 @@
 //! Forecasts by hand.
 
+use serde_json::json;
 use shipshape_api::node_patch_run::Canary;
 
 use super::*;
@@ -113,7 +114,48 @@ fn canaries_are_watched_and_a_blocked_node_is_parked_at_its_limit() {
         [("a", 0, 240), ("b", 840, 840 + 180 + 1800)]
     );
     assert_eq!(forecast.waves[0].wave, Some(Wave::Canaries));
-    assert!(forecast.waves[1].nodes[0].parked);
+    assert_eq!(forecast.waves[1].nodes[0].fate, Some(Fate::Parked));
+}
+
+#[test]
+fn a_blocked_node_meets_the_fate_that_the_run_has_chosen() {
+    let limit = SignedDuration::from_mins(30);
+    let table = [
+        (json!({}), Fate::Parked, 180 + 1800, "will be parked"),
+        (
+            json!({ "maxAttempts": 1 }),
+            Fate::Failed,
+            180 + 1800,
+            "will fail unless somebody helps: each is put back 30m after its drain began, 1 attempt",
+        ),
+        (
+            json!({ "drain": { "onDeadline": "Fail" } }),
+            Fate::Failed,
+            180 + 1800,
+            "will fail unless somebody helps: each is put back 30m after its drain began, 3 attempt",
+        ),
+        (
+            json!({ "drain": { "onDeadline": "Force" } }),
+            Fate::Forced,
+            180 + 1800 + 60,
+            "will be ended with pods on them, 30m after their drains began",
+        ),
+    ];
+    for (spec, fate, ends, words) in table {
+        let mut spec = spec;
+        spec["provider"] = json!({ "type": "embedded" });
+        let spec: NodePatchRunSpec = serde_json::from_value(spec).unwrap();
+        let stuck = Load {
+            blocked: true,
+            ..load("a", "x", 1)
+        };
+        let forecast = worked_out(&spec, &[vec![stuck]]);
+        let turn = &forecast.waves[0].nodes[0];
+        assert_eq!((turn.fate, turn.ends), (Some(fate), ends));
+        let told = fate.sentence(1, &spec, limit);
+        assert!(told.contains(words), "{told}");
+        assert_eq!(fate.is_grave(), fate == Fate::Forced);
+    }
 }
 
 #[test]

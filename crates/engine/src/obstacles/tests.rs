@@ -59,3 +59,63 @@ fn a_run_that_exists_is_told_with_how_far_it_is() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_manifest_that_is_paused_or_called_off_is_told_so() {
+    let mut wanted = run("new", "aws", &json!({}));
+    wanted.spec.paused = Some(true);
+    assert_eq!(
+        found(&wanted, &[], &["aws"]),
+        ["spec.paused is true: no node begins until somebody says shipshape resume npr/new -n ops"]
+    );
+    wanted.spec.abort = Some(true);
+    assert_eq!(
+        found(&wanted, &[], &["aws"]),
+        ["spec.abort is true: the run is called off before it begins, and no node is touched"]
+    );
+}
+
+#[test]
+fn a_neighbour_shares_the_slots_only_while_it_can_take_some() {
+    let wanted = run("new", "aws", &json!({}));
+    let with = |status: Value| run("old", "aws", &status);
+    let plan = json!({ "planVersion": "1", "candidates": [], "partitions": [] });
+    let paused = |in_work: i32| {
+        let mut one = with(json!({ "plan": plan, "inFlightNonImportant": in_work }));
+        one.spec.paused = Some(true);
+        one
+    };
+    let table = [
+        (
+            with(json!({ "plan": plan })),
+            "run ops/old is at work and shares the slots",
+        ),
+        (
+            paused(0),
+            "run ops/old is paused with no node in work; it takes slots once it is resumed",
+        ),
+        (
+            paused(2),
+            "run ops/old is paused and finishes 2 node(s), which take slots",
+        ),
+    ];
+    for (other, words) in table {
+        assert_eq!(neighbours(&wanted, &[other]), [words]);
+    }
+    assert_eq!(
+        neighbours(&wanted, &[with(json!({}))]),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn reserved_labels_are_told_beforehand() {
+    let mut wanted = run("new", "aws", &json!({}));
+    assert_eq!(in_vain(&wanted), None);
+    let lists = json!({ "keys": ["team"], "prefixes": ["topology.kubernetes.io/"] });
+    wanted.spec.label_transfer = Some(from_value(lists).unwrap());
+    assert_eq!(
+        in_vain(&wanted).unwrap(),
+        "spec.labelTransfer names reserved labels, which are never copied: topology.kubernetes.io/"
+    );
+}

@@ -2,6 +2,8 @@
 //!
 //! Owns the words and the bounds: twenty findings are named, the rest is counted.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::PREFLIGHT;
@@ -37,7 +39,7 @@ pub fn report(findings: &[Finding], looked: PreflightRecord) -> Report {
         ..looked
     };
     let blocking: Vec<&Finding> = of_weight(findings, Weight::Blocks);
-    let lossy = of_weight(findings, Weight::Loses).len();
+    let lossy = pods_of_weight(findings, Weight::Loses);
     let mut message = sentence(&record, &blocking);
     if lossy > 0 {
         message.push_str(&format!("; {lossy} pod(s) would lose something"));
@@ -82,6 +84,28 @@ impl Report {
     }
 }
 
+/// How many pods there are findings of this weight about: one pod may have several.
+pub fn pods_of_weight(findings: &[Finding], weight: Weight) -> usize {
+    by_pod(&of_weight(findings, weight)).len()
+}
+
+/// Findings with those of one pod together, in the order of the first of each.
+fn by_pod<'a>(findings: &[&'a Finding]) -> Vec<(&'a Finding, Vec<&'a str>)> {
+    let mut pods: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for finding in findings {
+        let pod = &finding.pod;
+        let place = *places
+            .entry((&pod.namespace, &pod.name, &pod.uid))
+            .or_insert(pods.len());
+        match pods.get_mut(place) {
+            Some((_, told)) => told.push(&finding.sentence),
+            None => pods.push((finding, vec![&finding.sentence])),
+        }
+    }
+    pods
+}
+
 fn of_weight(findings: &[Finding], weight: Weight) -> Vec<&Finding> {
     findings.iter().filter(|one| one.weight == weight).collect()
 }
@@ -91,24 +115,28 @@ fn sentence(record: &PreflightRecord, blocking: &[&Finding]) -> String {
     if blocking.is_empty() {
         return format!("nothing was found that would hold up the {nodes} node(s) of the wave");
     }
-    let told: Vec<String> = blocking
+    let pods = by_pod(blocking);
+    let told: Vec<String> = pods
         .iter()
         .take(TOLD_MAX)
-        .map(|one| {
+        .map(|(one, told)| {
             format!(
                 "pod {}/{} on node {}: {}",
-                one.pod.namespace, one.pod.name, one.node, one.sentence
+                one.pod.namespace,
+                one.pod.name,
+                one.node,
+                told.join(", and ")
             )
         })
         .collect();
-    let more = blocking.len().saturating_sub(TOLD_MAX);
+    let more = pods.len().saturating_sub(TOLD_MAX);
     let rest = match more {
         0 => String::new(),
         _ => format!("; and {more} more"),
     };
     format!(
         "{} pod(s) on the {nodes} node(s) of the wave cannot be evicted: {}{rest}",
-        blocking.len(),
+        pods.len(),
         told.join("; ")
     )
 }

@@ -182,3 +182,33 @@ fn a_loss_that_was_asked_for_is_told_and_does_not_fail_the_preflight() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_pod_with_two_obstacles_shows_both_and_counts_once() {
+    let cache = PodView {
+        local_data: true,
+        ..pod("two-1", "two")
+    };
+    let nodes = [node("n1", [cache])];
+    let budgets = [budget("one", "two", 1), budget("other", "two", 1)];
+    let wave = Wave {
+        nodes: &nodes,
+        budgets: &budgets,
+        around: &Around::default(),
+        policy: DrainPolicy {
+            empty_dir: PodRule::Block,
+            ..usual()
+        },
+    };
+    let found = findings(&wave);
+    let reasons: Vec<&str> = found.iter().map(|one| one.reason).collect();
+    assert_eq!(reasons, ["LocalData", "ManyBudgets"]);
+    assert_eq!(pods_of_weight(&found, Weight::Blocks), 1);
+    let told = report(&found, Report::looked("1", 0, Timestamp::UNIX_EPOCH)).notice;
+    let words = &told.message;
+    assert!(words.starts_with("1 pod(s) on the"), "{words}");
+    assert!(
+        words.contains("emptyDir") && words.contains("one and other"),
+        "{words}"
+    );
+}

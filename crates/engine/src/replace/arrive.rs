@@ -10,21 +10,21 @@ use shipshape_api::names;
 use shipshape_api::node_patch_task::{CordonRecord, LabelRecord, ReplacementRecord, TaskStep};
 use shipshape_api::{CspState, PendingNodeGoal};
 
+use super::daemons::Daemons;
 use super::draft::{Draft, Milestone};
 use super::facts::{
     group_or_fail, machine_record, node_left, node_target, note_protection, old_machine_or_fail,
     old_node_or_fail, operation, own_node, provider_details, task_key,
 };
 use super::undo::gave_up;
-use super::{member, order, passage};
-use crate::admit;
+use super::{daemons, member, order, park, passage};
 use crate::condition::Truth;
 use crate::decision::{Effect, LockRequest, Marks, NodeTarget, Notice};
 use crate::machine::{Group, GroupId, Machine, MachineId, MachineState, ReplacementRequest, Token};
 use crate::naming::replacement_token;
 use crate::snapshot::{LockView, PendingView};
 use crate::transfer;
-use crate::view::{NodeView, PodView};
+use crate::view::NodeView;
 
 /// What a replacement carries until its run ends.
 const REPLACEMENT_MARKS: Marks = Marks {
@@ -84,6 +84,14 @@ fn take_over(draft: &mut Draft<'_>, node: &NodeView, lock: &LockView) {
 /// Writes down which machine will be asked for, and which labels it will get, before anything is
 /// asked for.
 fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
+    if node.provider_id.is_none() {
+        let name = &node.name;
+        let message = format!(
+            "node {name} has no provider id, so nobody can tell which machine it is; to help: see why the \
+             cloud controller manager gives it none, or exclude the node"
+        );
+        return park::park(draft, park::NO_PROVIDER_ID, message);
+    }
     let Some(machine) = old_machine_or_fail(draft) else {
         return;
     };
@@ -328,28 +336,18 @@ fn wait_for_daemons(draft: &mut Draft<'_>, node: &NodeView) {
     let Ok(pods) = draft.look(&draft.snapshot.new_pods, "which pods the new node has") else {
         return;
     };
-    let ready: Vec<PodView> = pods
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|pod| pod.ready && !pod.terminating)
-        .collect();
-    for (index, one) in wanted.iter().enumerate() {
-        match admit::is_important(std::slice::from_ref(one), &ready) {
-            Ok(true) => {}
-            Ok(false) => {
-                let reason = format!(
-                    "a ready pod of requiredNodeDaemonPodSelectors[{index}] on node {}",
-                    node.name
-                );
-                return draft.wait(reason, None);
-            }
-            Err(error) => {
-                let message = format!("spec.requiredNodeDaemonPodSelectors[{index}]: {error}");
-                return draft.fail("InvalidSelector", message);
-            }
+    let pods = pods.unwrap_or_default();
+    match daemons::look_for(wanted, pods.iter().filter(|pod| pod.ready)) {
+        Daemons::Complete => joined(draft, node),
+        Daemons::Lacking(index) => {
+            let reason = format!(
+                "a ready pod of requiredNodeDaemonPodSelectors[{index}] on node {}",
+                node.name
+            );
+            draft.wait(reason, None);
         }
+        Daemons::Unreadable(index, error) => daemons::refuse(draft, index, &error),
     }
-    joined(draft, node);
 }
 
 fn replacement_lost(draft: &mut Draft<'_>, why: &str) {

@@ -348,7 +348,7 @@ impl<'a> Draft<'a> {
 
     /// How long a step may take: the run may say for the drain, the settings do for the rest.
     fn limit_of(&self, step: TaskStep) -> Option<SignedDuration> {
-        let options = self.snapshot.task.spec.drain.as_ref();
+        let options = self.snapshot.drain_options();
         let timeout = options.and_then(|options| options.timeout.as_deref());
         let own = span::parse(timeout).ok().filter(|span| !span.is_zero());
         own.filter(|_| step == TaskStep::Drain)

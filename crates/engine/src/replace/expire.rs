@@ -6,7 +6,7 @@ use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::Draft;
 use super::undo::gave_up;
-use super::{leave, member, order, park, passage};
+use super::{daemons, leave, member, order, park, passage};
 use crate::view::Observed;
 
 /// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
@@ -37,6 +37,10 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
             end(draft, "the join", "JoinTimedOut", &cause);
         }
         TaskStep::Transfer => end(draft, "the label transfer", "TransferTimedOut", &waited_for),
+        TaskStep::Cordon if daemons::is_lacking(draft) => {
+            let message = format!("past the deadline, waiting for {waited_for}");
+            park::park(draft, daemons::MISSING, message);
+        }
         TaskStep::Cordon => end(draft, "the cordon", "CordonTimedOut", &waited_for),
         TaskStep::Settle | TaskStep::Recover => {
             let message = format!("past the deadline, waiting for {waited_for}");

@@ -45,14 +45,15 @@ pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp)
 /// Renews a lock that is ours. Without it nothing more is done to the node, and the wait is decided
 /// on.
 pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
-    if !is_lock_due(draft.snapshot, draft.settings, draft.now) {
+    let is_due = is_lock_due(draft.snapshot, draft.settings, draft.now);
+    if !is_due && !is_before_disruption(step_of(draft.snapshot)) {
         return Ok(());
     }
     let node = &draft.snapshot.task.spec.node_name;
     let lost = match &draft.snapshot.lock {
         Observed::Present(lock) if lock.operation == operation(draft) => {
             let last = lock.renewed;
-            if last.is_none_or(|last| is_old(last, draft.settings, draft.now)) {
+            if is_due && last.is_none_or(|last| is_old(last, draft.settings, draft.now)) {
                 draft.effect(Effect::RenewLock {
                     node: node.clone(),
                     operation: operation(draft).to_owned(),
@@ -65,10 +66,28 @@ pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
         // machines only.
         Observed::Present(_) | Observed::Absent if own_node(draft).is_absent() => return Ok(()),
         Observed::Present(lock) => format!("node {node}, which {} has locked", lock.holder),
+        // It is not asked for again: this may be a late look at a task that has ended and let it go.
         Observed::Absent => format!("the lock of node {node}, which somebody has removed"),
     };
-    draft.wait(lost, None);
+    draft.wait(lost, Some(draft.settings.machine_poll));
     Err(Unclear)
+}
+
+/// Whether this step closes the node or ends its machine: the lock is read live before each.
+fn is_before_disruption(step: TaskStep) -> bool {
+    matches!(step, TaskStep::Cordon | TaskStep::Remove)
+}
+
+/// Whether the lock is surely ours, as just read, or has gone with its node; if not, the wait is decided
+/// on.
+pub(super) fn is_held(draft: &mut Draft<'_>) -> bool {
+    if own_node(draft).is_absent() {
+        return true;
+    }
+    match draft.look(&draft.snapshot.lock, "who holds the node's lock") {
+        Ok(Some(lock)) => lock.operation == operation(draft),
+        Ok(None) | Err(Unclear) => false,
+    }
 }
 
 fn is_old(last_word: Timestamp, settings: &Settings, now: Timestamp) -> bool {

@@ -11,7 +11,7 @@ use shipshape_api::{OnDeadline, PendingNodeGoal};
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node};
 use super::undo::gave_up;
-use super::{member, order, park};
+use super::{anew, daemons, keep, member, order, park};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
@@ -20,11 +20,12 @@ use crate::machine::{MachineId, MachineState};
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
 pub(super) fn cordon(draft: &mut Draft<'_>) {
-    if !is_replacement_ready(draft) {
+    if !is_replacement_ready(draft) || !keep::is_held(draft) {
         return;
     }
     match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => {}
+        Ok(None) if anew::has_come_back(draft) => {}
         Ok(None) => {
             now_drained(
                 draft,
@@ -32,6 +33,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
                 "the old node has left by itself".to_owned(),
             );
         }
+        Ok(Some(node)) if !daemons::may_go_first(draft, &node) => {}
         Ok(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
             draft.advance(
@@ -126,6 +128,7 @@ fn tell_of_block(draft: &mut Draft<'_>, next: &DrainMove) {
 fn is_closed(draft: &mut Draft<'_>) -> bool {
     match draft.look(&own_node(draft), "whether the old node is cordoned") {
         Err(Unclear) => false,
+        Ok(None) if anew::has_come_back(draft) => false,
         Ok(None) => {
             let message = "the old node has left by itself".to_owned();
             now_drained(draft, order::before_removal(draft), message);
@@ -171,15 +174,15 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
         Some(MachineState::Terminating) => return chase(draft),
         Some(_) => {}
     }
-    if is_clear(draft) && member::is_old_out(draft) {
+    if is_clear(draft) && member::is_old_out(draft) && keep::is_held(draft) {
         ask_for_end(draft);
     }
 }
 
-/// Whether nothing speaks against the old node's end, as just read: its replacement is ready, and it is
-/// closed and empty. If not, what follows is decided on.
+/// Whether nothing speaks against the old node's end, as just read: its replacement is ready, it is
+/// closed and empty, and its machine is no other Node. If not, what follows is decided on.
 pub(super) fn is_clear(draft: &mut Draft<'_>) -> bool {
-    if !is_replacement_ready(draft) {
+    if !anew::is_out_of_service(draft) || !is_replacement_ready(draft) {
         return false;
     }
     let Some(next) = drain_move(draft) else {
@@ -216,7 +219,7 @@ pub(super) fn is_clear(draft: &mut Draft<'_>) -> bool {
 /// The drain is past its deadline: set aside, given up or forced, as the run says.
 pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
     let message = format!("the drain is past its deadline, waiting for {waited_for}");
-    let options = draft.snapshot.task.spec.drain.clone().unwrap_or_default();
+    let options = draft.snapshot.drain_options().cloned().unwrap_or_default();
     match options.on_deadline() {
         OnDeadline::Park | OnDeadline::Fail if member::is_old_leaving(draft) => {
             draft.mark_overdue(waited_for);
@@ -244,6 +247,7 @@ fn ask_for_end(draft: &mut Draft<'_>) {
         return draft.fail("IntentMissing", message);
     };
     let id = MachineId(record.id.clone());
+    anew::note_end(draft);
     draft.effect(Effect::DeleteMachine(id));
     draft.wait_as_usual(Some(draft.soon()));
 }

@@ -4,9 +4,8 @@
 //! machine, has lifted its cordon and given its slot back, and comes back as soon as what was in its
 //! way is gone, or in the last round of its run.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::LOCKED;
 use shipshape_api::names::ANNOTATION_RETRY;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
@@ -15,16 +14,20 @@ use super::draft::{Draft, Unclear};
 use super::facts::{node_target, operation, own_node, task_key};
 use super::settle::gate;
 use super::undo::gave_up;
-use super::{member, order};
+use super::{anew, daemons, member, order};
 use crate::admit::{self, Books, Waiting};
 use crate::condition;
 use crate::decision::{Effect, Notice};
 use crate::drain;
 use crate::ledger::Ledger;
+use crate::machine::Group;
 use crate::view::Observed;
 
 /// The reason of a park for want of room in the cloud.
 pub(super) const NO_CAPACITY: &str = "NoCapacity";
+
+/// The reason of a park for want of a machine that could be replaced.
+pub(super) const NO_PROVIDER_ID: &str = "NoProviderId";
 
 /// Sets the task aside, or gives it up when its attempts are used up. Want of room is nobody's fault
 /// and counts as an attempt only when there is nothing else left to do.
@@ -90,6 +93,7 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
 fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
     match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => false,
+        Ok(None) if anew::has_come_back(draft) => false,
         Ok(None) => {
             // The node has left while it was parked; the rest of the way works without it.
             draft.enter(order::before_drain(draft));
@@ -113,7 +117,16 @@ fn is_way_free(draft: &Draft<'_>, record: &ParkRecord) -> bool {
         let rested = draft.now.duration_since(record.since.0);
         return rested >= draft.settings.retry_backoff_max;
     }
+    if record.reason == NO_PROVIDER_ID {
+        let node = own_node(draft);
+        return node
+            .present()
+            .is_some_and(|node| node.provider_id.is_some());
+    }
     if record.reason == member::NOT_WELL && !member::is_way_free(draft) {
+        return false;
+    }
+    if record.reason == daemons::MISSING && daemons::is_lacking(draft) {
         return false;
     }
     let Some(pods) = draft.snapshot.pods.present() else {
@@ -171,12 +184,23 @@ fn resume(draft: &mut Draft<'_>) {
         Err(Unclear) => return,
         Ok(ledger) => ledger.unwrap_or_default(),
     };
-    ask_for_slot(draft, ledger);
+    ask_for_slot(draft, ledger.with(&draft.snapshot.slotless.slots));
+}
+
+/// The group whose maximum binds the task. One that has its machine needs no room; and when nothing else
+/// is left to do, only asking the cloud shows whether there is any: that counts as an attempt.
+fn group_to_ask(draft: &Draft<'_>, run: &NodePatchRunSpec) -> Observed<Group> {
+    let has_machine = draft.status.new_machine.is_some();
+    if has_machine || draft.snapshot.run.last_round || !admit::surges(run) {
+        return Observed::NotAsked;
+    }
+    draft.snapshot.group.clone()
 }
 
 fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
     let node = match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => return,
+        Ok(None) if anew::has_come_back(draft) => return,
         Ok(None) => return draft.enter(order::before_drain(draft)),
         Ok(Some(node)) => node,
     };
@@ -187,15 +211,14 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         node,
         pods: draft.snapshot.pods.present().cloned().unwrap_or_default(),
         task: task_key(draft),
-        // One that is set aside has its machine, or finds out by asking whether there is room by now.
-        group: Observed::NotAsked,
+        group: group_to_ask(draft, &run),
     };
     let owner = draft.snapshot.task.spec.run_uid.clone();
     let books = Books {
         ledger: &ledger,
         down: &[],
         begun_within_hour: 0,
-        on_their_way: &BTreeMap::new(),
+        on_their_way: &draft.snapshot.on_their_way,
         etcd: &draft.snapshot.etcd,
     };
     match admit::admit(&run, &owner, &[waiting], books, draft.now) {
@@ -204,6 +227,9 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
             draft.wait(reason, Some(draft.settings.machine_poll));
         }
         Ok(admission) => {
+            if let Some(lost) = draft.snapshot.slotless.notice() {
+                draft.notice(lost);
+            }
             draft.effect(Effect::GrantSlots {
                 ledger,
                 slots: admission.grants,

@@ -1,6 +1,8 @@
 //! Tables for the replacement: what each step asks for, when it moves on, what stops it.
 
+mod anew;
 mod at_gate;
+mod bounds;
 mod lease;
 mod machines;
 mod members;
@@ -45,6 +47,7 @@ fn node(name: &str) -> NodeView {
         uid: format!("{name}-uid"),
         resource_version: "7".to_owned(),
         ready: true,
+        provider_id: Some(format!("embedded:///a/m-{name}").as_str().into()),
         ..NodeView::default()
     }
 }
@@ -97,6 +100,7 @@ fn pod(name: &str) -> PodView {
 fn fair_world() -> TaskSnapshot {
     TaskSnapshot {
         old_node: Observed::Present(node("old")),
+        anew: Observed::Absent,
         new_node: Observed::Present(node("new")),
         old_machine: Observed::Present(machine("m-old", MachineState::Ready)),
         new_machine: Observed::Present(completed(machine("m-new", MachineState::Ready))),

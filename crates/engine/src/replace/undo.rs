@@ -13,7 +13,7 @@ use super::draft::{Draft, Unclear};
 use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
 use super::release::is_given_back;
 use super::{member, order};
-use crate::decision::Effect;
+use crate::decision::{Effect, Notice};
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
@@ -140,6 +140,8 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
     let node = match draft.look(&draft.snapshot.new_node, "how the new node fares") {
         Err(Unclear) => return false,
         Ok(None) => return true,
+        // Its name is another machine's by now, and that one is neither ours to close nor to empty.
+        Ok(Some(node)) if node.provider_id.is_some() && !is_new_node(draft, &node) => return true,
         Ok(Some(node)) if !was_ready && !node.ready && !node.unschedulable => return true,
         Ok(Some(node)) => node,
     };
@@ -239,6 +241,8 @@ pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
         .is_some_and(|node| node.ready);
     let is_emptying = draft.status.new_node_name.is_some() || is_ready;
     let is_useless = member::is_new_leaving(draft);
+    let machine = draft.status.new_machine.as_ref();
+    let id = machine.map_or(String::new(), |machine| format!(" {}", machine.id));
     if let Some(undo) = &mut draft.status.undo
         && is_emptying
         && !is_useless
@@ -246,9 +250,17 @@ pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
     {
         undo.keeps_machine = true;
         undo.message = format!(
-            "{}; the new machine stays in its group, because it could not be emptied: {waited_for}",
+            "{}; the new machine{id} stays in its group, because it could not be emptied: {waited_for}",
             undo.message
         );
+        if undo.next == UndoNext::Retry {
+            // Each further attempt could leave one more.
+            undo.next = UndoNext::Fail;
+            undo.message
+                .push_str("; no attempt follows, which would make another");
+            let notice = Notice::warning("TaskFailed", undo.message.clone());
+            draft.notice(notice);
+        }
         return draft.look_again();
     }
     draft.mark_overdue(waited_for);

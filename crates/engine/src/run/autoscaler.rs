@@ -4,11 +4,11 @@
 //! `crate::autoscaler`'s.
 
 use shipshape_api::conditions::HELD;
-use shipshape_api::node_patch_run::AutoscalerControl;
+use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerRecord};
 use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
 
 use super::{Draft, kept};
-use crate::autoscaler::{self, DeploymentView, Move};
+use crate::autoscaler::{self, DeploymentView, Move, name_of};
 use crate::condition::{self, Truth};
 use crate::decision::Notice;
 use crate::view::Observed;
@@ -22,7 +22,18 @@ impl Draft<'_> {
         }
         let is_wanted = control.is_some_and(AutoscalerControl::scales_to_zero);
         let record = self.decision.status.autoscaler.clone();
-        if !is_wanted || record.as_ref().is_some_and(|record| record.scaled_down) {
+        if let Some(record) = record.as_ref().filter(|record| record.scaled_down) {
+            self.tell_if_released(record);
+            return true;
+        }
+        if !is_wanted {
+            return true;
+        }
+        if record
+            .as_ref()
+            .is_some_and(|record| record.targets.is_empty())
+        {
+            self.tell_nothing_held();
             return true;
         }
         let Some(found) = self.autoscalers() else {
@@ -66,28 +77,50 @@ impl Draft<'_> {
             return;
         };
         record.scaled_down = true;
-        let names: Vec<String> = record
-            .targets
-            .iter()
-            .map(|target| format!("{}/{}", target.namespace, target.name))
-            .collect();
-        let (reason, message) = if names.is_empty() {
-            let message = "spec.autoscalerControl selects no Deployment; nothing is held off";
-            ("NothingToHold", message.to_owned())
-        } else {
-            ("ScaledToZero", format!("held off: {}", names.join(", ")))
+        let names: Vec<String> = record.targets.iter().map(name_of).collect();
+        let message = format!("held off: {}", names.join(", "));
+        let notice = Notice::normal("ScaledToZero", message.clone());
+        self.decision.notices.push(notice);
+        self.claim(HELD, Truth::True, "ScaledToZero", message);
+    }
+
+    /// A selector that finds nothing is likely wrong, and somebody should look.
+    fn tell_nothing_held(&mut self) {
+        let reason = "NothingToHold";
+        let message = "spec.autoscalerControl selects no Deployment; nothing is held off";
+        if !self.is_held_as(reason) {
+            let notice = Notice::warning(reason, message.to_owned());
+            self.decision.notices.push(notice);
+        }
+        self.claim(HELD, Truth::False, reason, message.to_owned());
+    }
+
+    /// A hold that somebody has lifted is told once and not taken again: that may be meant.
+    fn tell_if_released(&mut self, record: &AutoscalerRecord) {
+        let Observed::Present(found) = &self.snapshot.autoscalers else {
+            return;
         };
-        self.decision.notices.push(if names.is_empty() {
-            Notice::warning(reason, message.clone())
-        } else {
-            Notice::normal(reason, message.clone())
-        });
-        let truth = if names.is_empty() {
-            Truth::False
-        } else {
-            Truth::True
-        };
-        self.claim(HELD, truth, reason, message);
+        let reason = "ReleasedByOthers";
+        let released = autoscaler::released(record, found);
+        if let Some((name, replicas)) = released.first() {
+            let message = format!(
+                "somebody has lifted the hold: {name} has {replicas} replica(s); it may remove nodes while \
+                 the run goes on"
+            );
+            if !self.is_held_as(reason) {
+                let notice = Notice::warning(reason, message.clone());
+                self.decision.notices.push(notice);
+            }
+            self.claim(HELD, Truth::False, reason, message);
+        } else if self.is_held_as(reason) {
+            self.tell_held();
+        }
+    }
+
+    /// Whether the condition of the hold has this reason.
+    fn is_held_as(&self, reason: &str) -> bool {
+        let mut conditions = self.decision.status.conditions.iter();
+        conditions.any(|one| one.type_ == HELD && one.reason == reason)
     }
 
     /// The marks on the nodes are the hold; only its being there is left to tell.
@@ -142,7 +175,7 @@ impl Draft<'_> {
                 if let Some(record) = &mut self.decision.status.autoscaler {
                     record.scaled_down = false;
                 }
-                let message = "the autoscaler has its own replica count again".to_owned();
+                let message = autoscaler::left_as(&record, &found, shared);
                 self.decision
                     .notices
                     .push(Notice::normal("Restored", message.clone()));
@@ -153,9 +186,6 @@ impl Draft<'_> {
     }
 
     fn has_restored(&self) -> bool {
-        let conditions = &self.decision.status.conditions;
-        conditions
-            .iter()
-            .any(|one| one.type_ == HELD && one.reason == "Restored")
+        self.is_held_as("Restored")
     }
 }

@@ -47,7 +47,7 @@ fn failure(snapshot: &RunSnapshot, rule: &str) -> Pause {
 /// failures.
 pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
     let is_over = snapshot.open.is_empty();
-    let rule = "the whole first wave has failed";
+    let rule = "no replacement has come through yet";
     asked_for(snapshot)
         .or_else(|| (is_over && is_first_wave_failing(snapshot)).then(|| failure(snapshot, rule)))
 }

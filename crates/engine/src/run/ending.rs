@@ -1,10 +1,13 @@
 //! The endings of a run: done, called off, deleted.
 //!
-//! Owns what is put back and in which order: tasks first, then the marks on nodes, then the
-//! autoscaler and the groups, then the object itself. Every ending puts back the same things.
+//! Owns what is put back and in which order: tasks first, then the slots, the marks on nodes, the
+//! autoscaler and the groups, then the object itself. Every ending puts back the same things. One that is
+//! called off does not let marks and autoscaler wait for a ledger that cannot be read; one that is done does,
+//! because until it says so it would hold the autoscaler again.
 
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ABORTED, COMPLETED};
+use shipshape_api::names::LEDGER_NAME;
 use shipshape_api::reasons::NO_CANDIDATES;
 
 use super::{Draft, kept, some_of};
@@ -50,17 +53,11 @@ impl Draft<'_> {
         if let Some(text) = some_of(&open) {
             return self.wait(format!("tasks to be put back or finished: {text}"));
         }
-        if let Observed::Unknown(why) = &self.snapshot.ledger {
-            return self.wait(format!("the ledger: {why}"));
-        }
-        if self.free_slots() {
-            self.wait("the slots of the last tasks to be given back".to_owned());
-            self.decision.wake = Some(self.now);
+        let is_called_off = ending != Ending::Completed;
+        let is_ledger_unclear = matches!(self.snapshot.ledger, Observed::Unknown(_));
+        let come_slots_last = is_called_off && is_ledger_unclear;
+        if !come_slots_last && !self.are_slots_given_back() {
             return;
-        }
-        if self.holds_slots() {
-            // Its task was removed by force: once it is sure that none is on its way, the slot is given back.
-            return self.wait("a slot whose task is gone to be given back".to_owned());
         }
         if !self.snapshot.marked.is_empty() {
             for node in self.snapshot.marked.clone() {
@@ -70,7 +67,7 @@ impl Draft<'_> {
             self.decision.wake = Some(self.now);
             return;
         }
-        if !self.is_autoscaler_restored() {
+        if !self.is_autoscaler_restored() || (come_slots_last && !self.are_slots_given_back()) {
             return;
         }
         // The last one out puts the groups back; they may be another run's too.
@@ -87,6 +84,28 @@ impl Draft<'_> {
             Ending::Aborted => self.abort(),
             Ending::Deleted => self.let_go(),
         }
+    }
+
+    /// Whether the ledger has no slot of this run any more; if not, what follows is decided on.
+    fn are_slots_given_back(&mut self) -> bool {
+        if let Observed::Unknown(why) = &self.snapshot.ledger {
+            self.wait(format!(
+                "the ledger, to give slots back ({why}); to help: make ConfigMap {LEDGER_NAME} in the \
+                 operator's namespace readable to it, or delete it"
+            ));
+            return false;
+        }
+        if self.free_slots() {
+            self.wait("the slots of the last tasks to be given back".to_owned());
+            self.decision.wake = Some(self.now);
+            return false;
+        }
+        if self.holds_slots() {
+            // Its task was removed by force: once it is sure that none is on its way, the slot is given back.
+            self.wait("a slot whose task is gone to be given back".to_owned());
+            return false;
+        }
+        true
     }
 
     /// Whether the ledger still has a slot of this run.
@@ -108,15 +127,17 @@ impl Draft<'_> {
         } else {
             "SomeNodesFailed"
         };
-        let left = total.saturating_sub(succeeded + failed);
+        let untried = self.snapshot.untried;
+        let left = total.saturating_sub(succeeded + failed + untried);
         self.decision.status.left = Some(super::number(left)).filter(|count| *count > 0);
-        let message = match left {
-            0 => format!("{succeeded} node(s) replaced, {failed} failed"),
-            left => format!(
-                "{succeeded} node(s) replaced, {failed} failed, {left} had left by themselves"
-            ),
-        };
-        self.decision.notices.push(if failed == 0 {
+        let parts = [
+            Some(format!("{succeeded} node(s) replaced, {failed} failed")),
+            (left > 0).then(|| format!("{left} had left by themselves")),
+            (untried > 0).then(|| format!("{untried} are there and were never begun")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let message = parts.join(", ");
+        self.decision.notices.push(if failed + untried == 0 {
             Notice::normal(reason, message.clone())
         } else {
             Notice::warning(reason, message.clone())

@@ -3,9 +3,12 @@
 //! Owns the order of the two writes, slots before tasks, and which slots are given back by the way. Must
 //! not weigh limits: `crate::admit` does.
 
+use shipshape_api::conditions::{HELD_UP, LEDGER_READABLE};
+
 use super::{Draft, brake, ending, task};
-use crate::admit::{self, Books, Waiting};
-use crate::decision::Effect;
+use crate::admit::{self, Admission, Books, Waiting};
+use crate::condition::{self, Truth};
+use crate::decision::{Effect, Notice};
 use crate::ledger::{Ledger, Slot};
 use crate::view::{NodeView, Observed};
 
@@ -32,7 +35,7 @@ impl Draft<'_> {
                 self.ensure_task(&waiting.node, slot);
             }
         }
-        let ledger = self.without_spare(&ledger);
+        let ledger = self.put_right(&ledger);
         if let Some(why) = brake::brake(self.snapshot) {
             self.grant(ledger, &[], &[]);
             return self.pause(why);
@@ -50,7 +53,15 @@ impl Draft<'_> {
             on_their_way: &self.snapshot.on_their_way,
             etcd: &self.snapshot.etcd,
         };
-        match admit::admit(&run.spec, &owner, &unheard, books, self.now) {
+        let admission = admit::admit(&run.spec, &owner, &unheard, books, self.now);
+        let admission = match admission {
+            Ok(admission) if self.is_held_up(&admission, unheard.len()) => {
+                let freed = without_groups(&unheard);
+                admit::admit(&run.spec, &owner, &freed, books, self.now)
+            }
+            other => other,
+        };
+        match admission {
             Ok(admission) => {
                 self.accept();
                 if let Some(reason) = admission.held_by {
@@ -65,9 +76,9 @@ impl Draft<'_> {
         }
     }
 
-    /// The ledger without the slots that nobody works under any more.
-    fn without_spare(&self, ledger: &Ledger) -> Ledger {
-        let mut ledger = ledger.clone();
+    /// The ledger without the slots that nobody works under any more, and with those that it has lost.
+    fn put_right(&self, ledger: &Ledger) -> Ledger {
+        let mut ledger = ledger.with(&self.snapshot.slotless.slots);
         // A run that ends makes no more tasks, so nobody will ever work under a slot that has none.
         let is_ending = ending::of(&self.snapshot.run).is_some();
         for (node_uid, task) in &self.snapshot.abandoned {
@@ -79,16 +90,16 @@ impl Draft<'_> {
         ledger
     }
 
-    /// Whether slots of tasks that are over were given back, where nobody waits for them.
+    /// Whether slots of tasks that are over were given back, or lost ones written, where nobody waits.
     pub(super) fn free_slots(&mut self) -> bool {
         let Observed::Present(ledger) = &self.snapshot.ledger else {
             return false;
         };
-        let free = self.without_spare(ledger);
-        let is_due = free != *ledger;
+        let right = self.put_right(ledger);
+        let is_due = right != *ledger;
         let is_asked = |effect: &Effect| matches!(effect, Effect::GrantSlots { .. });
         if !self.decision.effects.iter().any(is_asked) {
-            self.grant(free, &[], &[]);
+            self.grant(right, &[], &[]);
         }
         is_due
     }
@@ -105,6 +116,8 @@ impl Draft<'_> {
         {
             return;
         }
+        let lost = self.snapshot.slotless.notice();
+        self.decision.notices.extend(lost);
         self.decision.effects.push(Effect::GrantSlots {
             ledger,
             slots: grants.to_vec(),
@@ -113,6 +126,65 @@ impl Draft<'_> {
             if let Some(one) = waiting.iter().find(|one| one.node.uid == *uid) {
                 self.ensure_task(&one.node, slot);
             }
+        }
+    }
+
+    /// Whether all that is left of the wave has been held up by itself for too long: such nodes begin all the
+    /// same, so that their tasks meet what is in the way, say so, and are set aside or given up by the
+    /// deadlines that tasks have.
+    fn is_held_up(&mut self, admission: &Admission, waiting: usize) -> bool {
+        if !admission.grants.is_empty() {
+            self.end_of_hold_up();
+            return false;
+        }
+        if admission.stuck < waiting || waiting == 0 || !self.working().is_empty() {
+            return false;
+        }
+        let why = admission.held_by.clone().unwrap_or_default();
+        let limit = self.settings.deadlines.lock;
+        let message = format!(
+            "nodes of this wave cannot begin, first: {why}; past {limit:#} they are begun all the same, \
+             and set aside if that does not help"
+        );
+        if !condition::is_true(&self.decision.status.conditions, HELD_UP) {
+            let notice = Notice::warning("HeldUp", message.clone());
+            self.decision.notices.push(notice);
+        }
+        self.claim(HELD_UP, Truth::True, "CannotBegin", message);
+        let mut conditions = self.decision.status.conditions.iter();
+        let told = conditions.find(|one| one.type_ == HELD_UP);
+        told.is_some_and(|told| self.now.duration_since(told.last_transition_time.0) >= limit)
+    }
+
+    /// Says that nobody holds the wave up any more.
+    pub(super) fn end_of_hold_up(&mut self) {
+        if condition::is_true(&self.decision.status.conditions, HELD_UP) {
+            let message = "the nodes that can begin do".to_owned();
+            self.claim(HELD_UP, Truth::False, "GoesOn", message);
+        }
+    }
+
+    /// Entries of the ledger that nobody can read are told once, and when they are gone.
+    pub(super) fn tell_of_ledger(&mut self) {
+        let Observed::Present(ledger) = &self.snapshot.ledger else {
+            return;
+        };
+        let conditions = &self.decision.status.conditions;
+        let told = conditions.iter().find(|one| one.type_ == LEDGER_READABLE);
+        match ledger.complaint() {
+            Some(message) => {
+                if told.is_none_or(|told| told.message != message) {
+                    let notice = Notice::warning("LedgerKeyUnreadable", message.clone());
+                    self.decision.notices.push(notice);
+                }
+                let reason = "LedgerKeyUnreadable";
+                self.claim(LEDGER_READABLE, Truth::False, reason, message);
+            }
+            None if told.is_some() => {
+                let message = "every key of the ledger is a slot".to_owned();
+                self.claim(LEDGER_READABLE, Truth::True, "Readable", message);
+            }
+            None => {}
         }
     }
 
@@ -130,6 +202,15 @@ impl Draft<'_> {
             .effects
             .push(Effect::EnsureTask(Box::new(task)));
     }
+}
+
+/// The same nodes, with nobody asking whether their groups have room.
+fn without_groups(waiting: &[Waiting]) -> Vec<Waiting> {
+    let freed = waiting.iter().cloned().map(|one| Waiting {
+        group: Observed::NotAsked,
+        ..one
+    });
+    freed.collect()
 }
 
 fn holds_slot(ledger: &Ledger, waiting: &Waiting) -> bool {

@@ -57,6 +57,7 @@ fn ledger(slots: &[(String, Slot)]) -> Observed<Ledger> {
     Observed::Present(Ledger {
         resource_version: Some("3".to_owned()),
         slots: slots.iter().cloned().collect(),
+        ..Ledger::default()
     })
 }
 
@@ -80,6 +81,7 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
+        untried: 0,
         others: 0,
         last_failure: None,
         begun_within_hour: 0,
@@ -93,6 +95,7 @@ fn snapshot() -> RunSnapshot {
         homeless: None,
         marked: Vec::new(),
         ledger: Observed::NotAsked,
+        slotless: crate::ledger::Slotless::default(),
         etcd: Observed::NotAsked,
     }
 }

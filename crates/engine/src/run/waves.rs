@@ -11,6 +11,25 @@ use crate::decision::Notice;
 use crate::{plan, span};
 
 impl Draft<'_> {
+    /// Whether the iteration is one of the plan, or the end of it; if not, the plan is walked from its start,
+    /// where each node that has had its turn is passed by.
+    pub(super) fn is_iteration_planned(&mut self) -> bool {
+        let status = &self.decision.status;
+        let partitions = number(status.plan.as_ref().map_or(0, |plan| plan.partitions.len()));
+        let current = status.current_iteration.unwrap_or(0);
+        if (0..=partitions).contains(&current) {
+            return true;
+        }
+        let message = format!(
+            "status.currentIteration was {current}, and the plan has {partitions} partition(s): it is \
+             walked from its start"
+        );
+        let notice = Notice::warning("IterationUnknown", message);
+        self.decision.notices.push(notice);
+        self.decision.status.current_iteration = Some(0);
+        false
+    }
+
     pub(super) fn next_partition(&mut self) {
         let current = self.decision.status.current_iteration.unwrap_or(0);
         let next = current + 1;

@@ -13,7 +13,7 @@ use super::control::{Comparison, Course, compare, ending_of, overdue_at};
 use super::draft::Draft;
 use super::effect::GateEffect;
 use super::neighbours::{Ownership, POOL_LABEL, complaint, ownership};
-use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerView};
+use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerState, WorkerView};
 use super::settings::Mode;
 use super::{is_gated, worker};
 use crate::decision::Notice;
@@ -91,6 +91,8 @@ impl Draft<'_> {
         let attempt = verification.attempt.unwrap_or_default() + 1;
         verification.attempt = Some(attempt);
         verification.attempt_started_at.clone_from(&began);
+        verification.attempt_deadline = Some(Time(overdue_at(self.now, self.settings)));
+        verification.attempt_ended_at = None;
         verification.started_at = verification.started_at.take().or(began);
         verification.next_attempt_at = None;
         verification.verdict = None;
@@ -117,6 +119,7 @@ impl Draft<'_> {
 
     fn ensure_worker(&mut self, attempt: i32) {
         let pod = worker::of_attempt(&self.snapshot.node, self.record, attempt, self.settings);
+        let pod = worker::with_name_servers(pod, &self.snapshot.name_servers);
         self.effect(GateEffect::EnsureWorker(Box::new(pod)));
         let until = self.attempt_ends();
         self.wait("the checks to end", Some(until));
@@ -124,8 +127,12 @@ impl Draft<'_> {
 
     /// When the attempt under way has had its time, or the whole verification has.
     fn attempt_ends(&self) -> Timestamp {
-        let began = self.verification.attempt_started_at.as_ref();
-        let own = overdue_at(began.map_or(self.now, |time| time.0), self.settings);
+        let verification = &self.verification;
+        let began = verification.attempt_started_at.as_ref();
+        let own = verification.attempt_deadline.as_ref().map_or_else(
+            || overdue_at(began.map_or(self.now, |time| time.0), self.settings),
+            |deadline| deadline.0,
+        );
         let whole = self.deadline().unwrap_or(Timestamp::MAX);
         own.min(whole)
     }
@@ -165,7 +172,7 @@ impl Draft<'_> {
             Observed::Absent if self.now < ends => Stage::Missing,
             Observed::Absent => Stage::Ended(self.lost("the worker is gone and its time is up")),
             Observed::Present(worker) if self.is_ours(worker) => {
-                let open = || Stage::Open("the checks to end".to_owned(), Some(ends));
+                let open = || Stage::Open(self.words_while_open(worker), Some(ends));
                 self.end_of(worker, ends).map_or_else(open, Stage::Ended)
             }
             Observed::Present(_) if self.now < ends => Stage::Open(
@@ -174,6 +181,19 @@ impl Draft<'_> {
             ),
             Observed::Present(_) => Stage::Ended(self.lost("another pod has the worker's name")),
         }
+    }
+
+    /// What an open attempt waits for. Trouble that the pod has is told once: its words change with every try.
+    fn words_while_open(&self, worker: &WorkerView) -> String {
+        let WorkerState::Waiting(trouble) = &worker.state else {
+            return "the checks to end".to_owned();
+        };
+        if !trouble.is_unusual() {
+            return "the checks to end".to_owned();
+        }
+        let start = format!("the worker pod to start ({}): ", trouble.check);
+        let told = self.waits_for().filter(|told| told.starts_with(&start));
+        told.map_or_else(|| format!("{start}{}", trouble.message), str::to_owned)
     }
 
     /// Whether it is the pod of this very record. One that is being deleted tells nothing more.
@@ -261,6 +281,8 @@ impl Draft<'_> {
     fn close(&mut self, ending: &Ending) {
         let verification = &mut self.verification;
         verification.last_attempt_at = verification.attempt_started_at.take();
+        verification.attempt_deadline = None;
+        verification.attempt_ended_at = None;
         verification.findings.clone_from(&ending.findings);
         verification.omitted = i32::try_from(ending.omitted)
             .ok()
@@ -272,23 +294,37 @@ impl Draft<'_> {
 
     /// A failure counts only when it does not show on a node in service.
     fn compare(&mut self, ending: &Ending) {
+        let ended = self.end_as_seen(ending);
         let began = self.verification.attempt_started_at.as_ref();
         let course = Course {
-            began: began.map_or(ending.at, |time| time.0),
-            ended: ending.at,
+            began: began.map_or(ended, |time| time.0),
+            ended,
         };
         let failures: Vec<_> = ending.failures().cloned().collect();
         let control = &self.snapshot.control;
         match compare(&failures, course, control, self.settings, self.now) {
             Comparison::Made(fault) => {
                 self.close(ending);
-                self.blame(fault, ending.at);
+                self.blame(fault, ended);
             }
             other
             @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {
+                self.verification.attempt_ended_at = Some(Time(ended));
                 self.wait_for_comparison(other);
             }
         }
+    }
+
+    /// When the attempt ended. Its node's clock is believed only where that can be, else the first look at the
+    /// end counts, which is stored: a time that moves with every look would never be compared.
+    fn end_as_seen(&self, ending: &Ending) -> Timestamp {
+        let verification = &self.verification;
+        if let Some(seen) = &verification.attempt_ended_at {
+            return seen.0;
+        }
+        let began = verification.attempt_started_at.as_ref();
+        let is_told = began.is_some_and(|began| ending.at > began.0) && ending.at <= self.now;
+        if is_told { ending.at } else { self.now }
     }
 
     /// Waits until a run on a node in service tells more.
@@ -297,6 +333,7 @@ impl Draft<'_> {
         match comparison {
             Comparison::Needed { node, pulls } => {
                 let pod = worker::of_control(&node, pulls, self.settings, self.now);
+                let pod = worker::with_name_servers(pod, &self.snapshot.name_servers);
                 self.effect(GateEffect::EnsureWorker(Box::new(pod)));
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait_on(words, again);

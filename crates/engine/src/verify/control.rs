@@ -4,11 +4,18 @@
 //! nobody could compare, is nobody's: nothing may follow from it for the node. Must not decide what follows.
 
 use jiff::{SignedDuration, Timestamp};
-use shipshape_api::pending_node::VerificationFinding;
+use shipshape_api::pending_node::{TEXT_MAX, VerificationFinding};
 
 use super::outcome::{Ending, IMAGE_TROUBLE, LOST_TROUBLE, Trouble, WorkerState, WorkerView};
 use super::settings::GateSettings;
 use crate::view::NodeView;
+
+/// Pause before a node whose failure nobody can compare is tried again.
+const ALONE_PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// How checks are named that say that the pod had trouble, and not what the network is like.
+const POD_TROUBLE: &str = "worker-";
+/// How a text ends that a report had no room for.
+const CUT: char = '…';
 
 /// What is known of the rest of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +31,13 @@ pub struct ControlView {
 /// Whose fault a failure is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The node's: this check passes elsewhere.
-    OfNode(String),
+    /// The node's: this check failed, and where it passes; nowhere if nothing could be compared.
+    OfNode {
+        /// The check.
+        check: String,
+        /// Where the same checks have passed.
+        passes: Option<String>,
+    },
     /// Not the node's alone, or nobody can tell; the sentence says why.
     Elsewhere(String),
 }
@@ -69,15 +81,15 @@ pub(super) fn compare(
     let Some(run) = latest(control, pulls) else {
         return needed();
     };
-    let Some(ending) = ending_of(run, settings, now) else {
-        return Comparison::UnderWay(overdue_at(run.created, settings));
+    let Some(ending) = end_of_run(run, settings, now) else {
+        return Comparison::UnderWay(over_at(run, settings));
     };
     if !is_since(run.created, course.began) || !is_since(ending.at, course.ended) {
         return needed();
     }
     let fault = match judge(failures, &run.node, &ending) {
-        Fault::OfNode(check) => {
-            shared_then(failures, course, control, settings, now).unwrap_or(Fault::OfNode(check))
+        own @ Fault::OfNode { .. } => {
+            shared_then(failures, course, control, settings, now).unwrap_or(own)
         }
         fault @ Fault::Elsewhere(_) => fault,
     };
@@ -104,20 +116,22 @@ fn shared_then(
     now: Timestamp,
 ) -> Option<Fault> {
     control.runs.iter().find_map(|run| {
-        let ending = ending_of(run, settings, now)?;
+        let ending = end_of_run(run, settings, now)?;
         let is_of_then = is_since(course.ended, run.created) && is_since(ending.at, course.began);
         let is_told = is_of_then && !ending.passed && !has_not_run(&ending);
         match judge(failures, &run.node, &ending) {
             fault @ Fault::Elsewhere(_) if is_told => Some(fault),
-            Fault::Elsewhere(_) | Fault::OfNode(_) => None,
+            Fault::Elsewhere(_) | Fault::OfNode { .. } => None,
         }
     })
 }
 
 fn has_not_run(ending: &Ending) -> bool {
-    ending
-        .failures()
-        .any(|one| one.check.starts_with("worker-"))
+    ending.failures().any(is_pod_trouble)
+}
+
+fn is_pod_trouble(finding: &VerificationFinding) -> bool {
+    finding.check.starts_with(POD_TROUBLE)
 }
 
 /// Whether what failed then still fails elsewhere. The checks are repeated on a node in service, so that
@@ -134,14 +148,17 @@ pub(super) fn recheck(
         ended: since,
     };
     let made = compare(failures, course, control, settings, now);
+    if control.candidate.is_none() && control.has_dns {
+        return by_itself(failures, since, made, now);
+    }
     let is_spent = match &made {
-        Comparison::Made(Fault::OfNode(_)) | Comparison::UnderWay(_) | Comparison::Later(_) => {
+        Comparison::Made(Fault::OfNode { .. }) | Comparison::UnderWay(_) | Comparison::Later(_) => {
             false
         }
         Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed { .. } => true,
     };
     let pulls = needs_pull(failures);
-    let ended = latest(control, pulls).and_then(|run| ending_of(run, settings, now));
+    let ended = latest(control, pulls).and_then(|run| end_of_run(run, settings, now));
     let next = ended.and_then(|ending| ending.at.checked_add(settings.interval()).ok());
     match (&control.candidate, next) {
         (Some(_), Some(next)) if is_spent && now < next => Comparison::Later(next),
@@ -153,9 +170,40 @@ pub(super) fn recheck(
     }
 }
 
+/// While no node is in service nobody can say that the cause has gone: the node is tried again after a pause,
+/// at no cost, or the first one of a cluster would wait for ever.
+fn by_itself(
+    failures: &[VerificationFinding],
+    since: Timestamp,
+    made: Comparison,
+    now: Timestamp,
+) -> Comparison {
+    let due = since.checked_add(ALONE_PAUSE).unwrap_or(Timestamp::MAX);
+    match &made {
+        Comparison::Made(Fault::Elsewhere(_)) if due <= now => Comparison::Made(Fault::OfNode {
+            check: first(failures),
+            passes: None,
+        }),
+        Comparison::Made(_)
+        | Comparison::UnderWay(_)
+        | Comparison::Needed { .. }
+        | Comparison::Later(_) => made,
+    }
+}
+
 /// Whether a time is not before another. The API keeps whole seconds, so neither can be told finer.
 fn is_since(time: Timestamp, other: Timestamp) -> bool {
     time.as_second() >= other.as_second()
+}
+
+/// The end of a run on a node in service. An end before the pod was made or after now is told by a clock that
+/// is wrong: the pod's beginning stands for it, which does not move from look to look.
+fn end_of_run(run: &WorkerView, settings: &GateSettings, now: Timestamp) -> Option<Ending> {
+    let mut ending = ending_of(run, settings, now)?;
+    if !is_since(ending.at, run.created) || !is_since(now, ending.at) {
+        ending.at = run.created;
+    }
+    Some(ending)
 }
 
 /// The end of a worker, which comes by time too.
@@ -164,7 +212,7 @@ pub(super) fn ending_of(
     settings: &GateSettings,
     now: Timestamp,
 ) -> Option<Ending> {
-    let over = overdue_at(worker.created, settings);
+    let over = over_at(worker, settings);
     let image = &settings.worker.image;
     let image = format!("{}:{}", image.repository, image.tag);
     match &worker.state {
@@ -183,17 +231,40 @@ pub(super) fn ending_of(
     }
 }
 
-/// When a worker has had its time, and the kubelet has had some to say so.
+/// When an attempt that begins now has had its time, and the kubelet has had some to say so.
 pub(super) fn overdue_at(began: Timestamp, settings: &GateSettings) -> Timestamp {
-    let time = settings.attempt_deadline() + SignedDuration::from_secs(10);
+    late_by(began, settings.attempt_deadline())
+}
+
+/// The same of a pod, by the time that it was made with: settings may have changed since.
+fn over_at(worker: &WorkerView, settings: &GateSettings) -> Timestamp {
+    let time = worker
+        .may_run
+        .unwrap_or_else(|| settings.attempt_deadline());
+    late_by(worker.created, time)
+}
+
+fn late_by(began: Timestamp, time: SignedDuration) -> Timestamp {
+    let time = time.saturating_add(SignedDuration::from_secs(10));
     began.checked_add(time).unwrap_or(Timestamp::MAX)
 }
 
-/// Without a node in service nothing can be compared; while there is no name server either, the cluster is
-/// being built and nobody is at fault.
+/// Without a node in service nothing can be compared. While there is no name server either, the cluster is
+/// being built and nobody is at fault; and trouble with the pod may come from image, settings or registry,
+/// which no node can help.
 fn alone(failures: &[VerificationFinding], has_dns: bool) -> Fault {
+    let trouble = failures.iter().find(|one| is_pod_trouble(one));
+    if let Some(trouble) = trouble.filter(|_| has_dns) {
+        return Fault::Elsewhere(format!(
+            "{}: {}, and no node is in service to compare with",
+            trouble.check, trouble.message
+        ));
+    }
     if has_dns {
-        return Fault::OfNode(first(failures));
+        return Fault::OfNode {
+            check: first(failures),
+            passes: None,
+        };
     }
     Fault::Elsewhere(format!(
         "{} failed, and the cluster has neither a verified node nor a ready name server yet",
@@ -202,18 +273,20 @@ fn alone(failures: &[VerificationFinding], has_dns: bool) -> Fault {
 }
 
 fn judge(failures: &[VerificationFinding], node: &str, control: &Ending) -> Fault {
+    let of_node = |check: String| Fault::OfNode {
+        check,
+        passes: Some(format!("on node {node}")),
+    };
     if control.passed {
-        return Fault::OfNode(first(failures));
+        return of_node(first(failures));
     }
     // With findings left out of the other list, the check alone must do.
     let is_same = |own: &VerificationFinding, other: &VerificationFinding| {
-        own.check == other.check && (own.target == other.target || control.omitted > 0)
+        own.check == other.check && (is_same_target(own, other) || control.omitted > 0)
     };
     let is_shared =
         |own: &&VerificationFinding| control.failures().any(|other| is_same(own, other));
-    let not_run = control
-        .failures()
-        .find(|other| other.check.starts_with("worker-"));
+    let not_run = control.failures().find(|other| is_pod_trouble(other));
     let own = failures.iter().find(|one| !is_shared(one));
     match (own, not_run) {
         (Some(_), Some(trouble)) => Fault::Elsewhere(format!(
@@ -222,11 +295,24 @@ fn judge(failures: &[VerificationFinding], node: &str, control: &Ending) -> Faul
             trouble.check,
             trouble.message
         )),
-        (Some(own), None) => Fault::OfNode(own.check.clone()),
+        (Some(own), None) => of_node(own.check.clone()),
         (None, _) => Fault::Elsewhere(format!(
             "{} fails on node {node} too, which is in service",
             first(failures)
         )),
+    }
+}
+
+/// Whether two findings are about the same. A report that had to fit into a pod's status may have cut either.
+fn is_same_target(own: &VerificationFinding, other: &VerificationFinding) -> bool {
+    let whole = |text: &str| text.len() < TEXT_MAX && !text.ends_with(CUT);
+    let (a, b) = (own.target.as_str(), other.target.as_str());
+    let (stem_a, stem_b) = (a.trim_end_matches(CUT), b.trim_end_matches(CUT));
+    match (whole(a), whole(b)) {
+        (true, true) => a == b,
+        (false, true) => b.starts_with(stem_a),
+        (true, false) => a.starts_with(stem_b),
+        (false, false) => stem_a.starts_with(stem_b) || stem_b.starts_with(stem_a),
     }
 }
 
@@ -240,10 +326,7 @@ fn first(failures: &[VerificationFinding]) -> String {
 /// What becomes of a finished run on a node in service: it is kept for a while, so that those who failed at
 /// the same time share it, and then goes.
 pub fn retire(run: &WorkerView, settings: &GateSettings, now: Timestamp) -> Retirement {
-    let ended = match &run.state {
-        WorkerState::Ended(ending) => ending.at,
-        WorkerState::Waiting(_) | WorkerState::Running => overdue_at(run.created, settings),
-    };
+    let ended = end_of_run(run, settings, now).map_or_else(|| over_at(run, settings), |it| it.at);
     let until = ended
         .checked_add(settings.interval() * 3)
         .unwrap_or(Timestamp::MAX);

@@ -9,6 +9,7 @@ use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVe
 
 use super::GateSnapshot;
 use super::effect::{GateEffect, PublishedVerdict};
+use super::refusal;
 use super::settings::{Backoff, GateSettings, Mode};
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, NodeTarget, Notice};
@@ -81,6 +82,9 @@ impl<'a> Draft<'a> {
         self.claim();
         self.publish();
         let mut status = self.status;
+        let before = self.record.status.as_ref();
+        let before = before.and_then(|status| status.waiting_for.as_deref());
+        refusal::keep(&mut status, before, &self.effects);
         status.verification = Some(self.verification);
         if self.is_quiet {
             status = PendingNodeStatus::default();
@@ -193,7 +197,7 @@ impl<'a> Draft<'a> {
             Some(VerificationVerdict::Failed) => (
                 Truth::False,
                 reasons::VERIFICATION_FAILED,
-                format!("{} failed and passes elsewhere", check.unwrap_or("a check")),
+                format!("{} failed on this node", check.unwrap_or("a check")),
             ),
             Some(VerificationVerdict::Inconclusive) => (
                 Truth::Unknown,

@@ -40,6 +40,8 @@ pub enum GateEffect {
     },
     /// Writes the removals of failed nodes, guarded by the version that was read.
     RecordRemovals(Removals),
+    /// Deletes the Node object of a failed node that nobody else knows. What is remembered of it goes with it.
+    RemoveNode(NodeTarget),
     /// Deletes the object of another system that stands for a failed node's machine.
     DeleteForeign(ForeignObject),
 }
@@ -53,6 +55,7 @@ impl GateEffect {
             Self::ReleaseNode { .. } => "ReleaseNode",
             Self::PublishVerdict { .. } => "PublishVerdict",
             Self::RecordRemovals(_) => "RecordRemovals",
+            Self::RemoveNode(_) => "RemoveNode",
             Self::DeleteForeign(_) => "DeleteForeign",
         }
     }
@@ -60,7 +63,10 @@ impl GateEffect {
     /// Whether the status that speaks of it must be stored before it is carried out.
     pub fn needs_record(&self) -> bool {
         match self {
-            Self::EnsureWorker(_) | Self::DeleteWorker(_) | Self::DeleteForeign(_) => true,
+            Self::EnsureWorker(_)
+            | Self::DeleteWorker(_)
+            | Self::RemoveNode(_)
+            | Self::DeleteForeign(_) => true,
             Self::ReleaseNode { .. } | Self::PublishVerdict { .. } | Self::RecordRemovals(_) => {
                 false
             }

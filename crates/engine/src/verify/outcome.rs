@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 use serde::Deserialize;
 use shipshape_api::names;
@@ -39,6 +39,10 @@ const IMAGE_REASONS: [&str; 6] = [
     "ErrImageNeverPull",
     "RegistryUnavailable",
 ];
+/// What a pod says of itself while all is well.
+const USUAL_WAITS: [&str; 4] = ["ContainerCreating", "PodInitializing", UNTOUCHED, UNSEEN];
+const UNTOUCHED: &str = "the kubelet has not begun to make its containers";
+const UNSEEN: &str = "the scheduler has not looked at it";
 /// The exit code of checks of which one failed.
 const CHECK_FAILED: i32 = 1;
 /// Milliseconds that a check is believed to have taken at most: the number comes from the node itself.
@@ -64,6 +68,8 @@ pub struct WorkerView {
     pub pulls: bool,
     /// When it was made.
     pub created: Timestamp,
+    /// How long it may run, as it was made.
+    pub may_run: Option<SignedDuration>,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// How far it has come.
@@ -90,6 +96,14 @@ pub struct Trouble {
     pub message: String,
 }
 
+impl Trouble {
+    /// Whether it is more than what every pod goes through on its way.
+    pub(super) fn is_unusual(&self) -> bool {
+        let mut usual = USUAL_WAITS.iter();
+        !self.message.is_empty() && !usual.any(|usual| self.message.starts_with(usual))
+    }
+}
+
 /// What an ended worker says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -101,7 +115,7 @@ pub struct Ending {
     pub omitted: usize,
     /// The network as the node saw it.
     pub evidence: Option<VerificationEvidence>,
-    /// When it ended.
+    /// When it ended, by the clock of its node where that is told.
     pub at: Timestamp,
 }
 
@@ -181,6 +195,11 @@ impl WorkerView {
                 && label(meta.annotations.as_ref(), MIRROR_ANNOTATION).is_none(),
             pulls: pulls(pod),
             created: created.unwrap_or_default(),
+            may_run: pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.active_deadline_seconds)
+                .map(SignedDuration::from_secs),
             terminating: meta.deletion_timestamp.is_some(),
             state: state_of(pod, created.unwrap_or_default()),
         }
@@ -260,15 +279,9 @@ fn unscheduled(status: Option<&PodStatus>) -> Trouble {
         .flatten()
         .filter(|one| one.type_ == "PodScheduled");
     match scheduled.next() {
-        Some(one) if one.status == "True" => trouble(
-            SANDBOX_TROUBLE,
-            "the kubelet has not begun to make its containers".to_owned(),
-        ),
+        Some(one) if one.status == "True" => trouble(SANDBOX_TROUBLE, UNTOUCHED.to_owned()),
         Some(one) => trouble(SCHEDULE_TROUBLE, text(one.message.as_ref())),
-        None => trouble(
-            SCHEDULE_TROUBLE,
-            "the scheduler has not looked at it".to_owned(),
-        ),
+        None => trouble(SCHEDULE_TROUBLE, UNSEEN.to_owned()),
     }
 }
 

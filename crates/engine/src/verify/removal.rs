@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 use serde::{Deserialize, Serialize};
+use shipshape_api::{Verification, VerificationEvidence, VerificationFinding};
 
 use super::settings::DeletionBudget;
 use crate::drain::is_daemon;
@@ -18,6 +19,10 @@ use crate::view::{NodeView, Observed, PodView};
 
 /// The time over which removals are counted.
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// How many removals are remembered past that, and how much of each: so all fit into one object.
+const REMEMBERED: usize = 64;
+const KEPT_LINES: usize = 6;
+const KEPT_BYTES: usize = 256;
 /// Labels by which autoscalers and clouds say which group a node is of; the first that is there counts.
 const GROUP_LABELS: [&str; 6] = [
     "karpenter.sh/nodepool",
@@ -28,7 +33,7 @@ const GROUP_LABELS: [&str; 6] = [
     "embedded.shipshape.dev/group",
 ];
 
-/// The removals of the last hour, as they were read live.
+/// The latest removals, as they were read live.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removals {
     /// Version of the object that was read; `None` when it does not exist yet.
@@ -49,6 +54,56 @@ pub struct RemovedNode {
     pub cause: String,
     /// When its removal was decided on.
     pub at: Timestamp,
+    /// What failed, the first few, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// The network as the node saw it, the beginning of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<VerificationEvidence>,
+}
+
+impl RemovedNode {
+    /// What is kept of a node that goes: its record goes with it.
+    fn of(node: &NodeView, told: &Verification, now: Timestamp) -> Self {
+        let failures = told.findings.iter().filter(|one| !one.ok);
+        let sentence = |one: &VerificationFinding| {
+            let phase = one
+                .phase
+                .as_deref()
+                .map_or_else(String::new, |phase| format!(" at {phase}"));
+            beginning(&format!(
+                "{} of {}{phase}: {}",
+                one.check, one.target, one.message
+            ))
+        };
+        Self {
+            node: node.name.clone(),
+            group: group_of(node),
+            cause: told.first_failing_check.clone().unwrap_or_default(),
+            at: now,
+            failures: failures.take(KEPT_LINES).map(sentence).collect(),
+            evidence: told.evidence.as_ref().map(|seen| VerificationEvidence {
+                resolv_conf: beginning(&seen.resolv_conf),
+                addresses: seen
+                    .addresses
+                    .iter()
+                    .take(KEPT_LINES)
+                    .map(|one| beginning(one))
+                    .collect(),
+                routes: seen
+                    .routes
+                    .iter()
+                    .take(KEPT_LINES)
+                    .map(|one| beginning(one))
+                    .collect(),
+            }),
+        }
+    }
+}
+
+fn beginning(text: &str) -> String {
+    let end = text.floor_char_boundary(KEPT_BYTES.min(text.len()));
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// An object of an API that is not ours.
@@ -92,7 +147,7 @@ pub struct RemovalView {
     pub holder: Observed<String>,
     /// Pods on the node that came while the gate was open, as `namespace/name`.
     pub work: Observed<Vec<String>>,
-    /// The removals of the last hour.
+    /// The latest removals.
     pub removals: Observed<Removals>,
     /// How many nodes the group has.
     pub group_size: usize,
@@ -166,7 +221,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 /// Decides whether and how a failed node goes.
 pub fn decide(
     node: &NodeView,
-    cause: &str,
+    told: &Verification,
     view: &RemovalView,
     budget: &DeletionBudget,
     now: Timestamp,
@@ -219,25 +274,45 @@ pub fn decide(
             return Removal::Wait(unknown("the count of removals", unclear));
         }
     };
-    let mut removals = removals.clone();
-    removals
-        .nodes
-        .retain(|_, one| now.duration_since(one.at) < HOUR);
+    let mut counted = removals.clone();
+    counted.nodes.retain(|_, one| counts(one, now));
     // Its removal was decided on before: a repeat after a crash costs nothing.
-    if removals.nodes.contains_key(&node.uid) {
+    if counted.nodes.contains_key(&node.uid) {
         return Removal::Go(target, None);
     }
-    if let Some(why) = over_budget(node, cause, view, &removals, budget) {
+    let cause = told.first_failing_check.as_deref().unwrap_or_default();
+    if let Some(why) = over_budget(node, cause, view, &counted, budget) {
         return Removal::Wait(why);
     }
-    let removed = RemovedNode {
-        node: node.name.clone(),
-        group: group_of(node),
-        cause: cause.to_owned(),
-        at: now,
-    };
+    let mut removals = bounded(removals, now);
+    let removed = RemovedNode::of(node, told, now);
     removals.nodes.insert(node.uid.clone(), removed);
     Removal::Go(target, Some(removals))
+}
+
+fn counts(removed: &RemovedNode, now: Timestamp) -> bool {
+    now.duration_since(removed.at) < HOUR
+}
+
+/// All that count, and the newest of the rest. Of more than are remembered only the count is kept.
+fn bounded(removals: &Removals, now: Timestamp) -> Removals {
+    let mut newest: Vec<(String, RemovedNode)> = removals.nodes.clone().into_iter().collect();
+    newest.sort_by_key(|(_, one)| std::cmp::Reverse(one.at));
+    let kept = newest
+        .into_iter()
+        .enumerate()
+        .filter_map(|(place, (uid, mut one))| {
+            let is_remembered = place + 1 < REMEMBERED;
+            if !is_remembered {
+                one.failures.clear();
+                one.evidence = None;
+            }
+            (is_remembered || counts(&one, now)).then_some((uid, one))
+        });
+    Removals {
+        resource_version: removals.resource_version.clone(),
+        nodes: kept.collect(),
+    }
 }
 
 /// Whoever brought the node must end it, else it would bring it back or leave its machine running. Where

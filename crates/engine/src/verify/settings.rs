@@ -1,8 +1,10 @@
 //! Settings of the gate, with the keys of the controller's configuration file.
 //!
-//! Owns the defaults and what a file may say beyond its types. Must not read anything: the binary parses its
+//! Owns the defaults; what a file may say beyond its types is in `check`. Must not read anything: the binary parses its
 //! file into this value and hands it down. Names and units are those that kube-node-ready's users have in
 //! their files.
+
+mod check;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +13,8 @@ use k8s_openapi::api::core::v1::{Container, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Serialize};
 use shipshape_api::{ProviderRef, names};
+
+pub(super) use check::CONTAINER;
 
 /// All settings of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -278,94 +282,5 @@ impl GateSettings {
     /// Between two runs of the checks on a node in service.
     pub fn interval(&self) -> SignedDuration {
         SignedDuration::from_secs(self.reconciliation.interval_seconds.max(1).into())
-    }
-
-    /// What is wrong with the settings, with the key and what would be right.
-    pub fn check(&self) -> Result<(), String> {
-        self.worker.check()?;
-        let reconciliation = &self.reconciliation;
-        if reconciliation.interval_seconds == 0 {
-            return Err("reconciliation.intervalSeconds is 0; give at least 1".to_owned());
-        }
-        if reconciliation.max_retries < 1 {
-            return Err(format!(
-                "reconciliation.maxRetries is {}; give at least 1, which is a single attempt",
-                reconciliation.max_retries
-            ));
-        }
-        if self.verification.deadline_seconds == 0 {
-            return Err("verification.deadlineSeconds is 0; give at least 1".to_owned());
-        }
-        self.node_management.check()
-    }
-}
-
-impl WorkerSettings {
-    fn check(&self) -> Result<(), String> {
-        for (key, value) in [
-            ("repository", &self.image.repository),
-            ("tag", &self.image.tag),
-        ] {
-            if value.is_empty() {
-                return Err(format!(
-                    "worker.image.{key} is missing; name the image with the shipshape binary"
-                ));
-            }
-        }
-        let deadline = self.job.active_deadline_seconds;
-        if deadline < 10 {
-            return Err(format!(
-                "worker.job.activeDeadlineSeconds is {deadline}; give at least 10"
-            ));
-        }
-        if let Some(limit) = self.resources.limits.get("cpu") {
-            return Err(format!(
-                "worker.resources.limits.cpu is {:?}; leave it out: a throttled check looks like a slow network",
-                limit.0
-            ));
-        }
-        for (index, name) in self.dns_test_domains.iter().enumerate() {
-            if name.parse::<std::net::IpAddr>().is_ok() {
-                return Err(format!(
-                    "worker.dnsTestDomains[{index}] is the address {name}, which resolves without any server; \
-                     give a name"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl NodeManagementSettings {
-    fn check(&self) -> Result<(), String> {
-        if self.verified_label.key.is_empty() {
-            return Err(
-                "nodeManagement.verifiedLabel.key is empty; give a label such as node-ready/verified"
-                    .to_owned(),
-            );
-        }
-        for (index, taint) in self.taints.iter().enumerate() {
-            let place = format!("nodeManagement.taints[{index}]");
-            if taint.key.is_empty() {
-                return Err(format!("{place}.key is empty; name the taint"));
-            }
-            if !matches!(
-                taint.effect.as_str(),
-                "NoSchedule" | "NoExecute" | "PreferNoSchedule"
-            ) {
-                return Err(format!(
-                    "{place}.effect is {:?}; give NoSchedule, NoExecute or PreferNoSchedule",
-                    taint.effect
-                ));
-            }
-        }
-        let budget = &self.deletion_budget;
-        if budget.max_percent_per_hour > 100 {
-            return Err(format!(
-                "nodeManagement.deletionBudget.maxPercentPerHour is {}; it is a percentage, from 0 to 100",
-                budget.max_percent_per_hour
-            ));
-        }
-        Ok(())
     }
 }

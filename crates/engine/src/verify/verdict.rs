@@ -14,9 +14,10 @@ use super::control::{Comparison, Fault, recheck};
 use super::draft::Draft;
 use super::effect::GateEffect;
 use super::neighbours::Ownership;
+use super::refusal::is_refusal;
 use super::removal::{self, Removal, RemovalTarget};
 use super::settings::Mode;
-use super::{is_label_missing, is_labelled};
+use super::{is_label_missing, is_labelled, is_wanted_again};
 use crate::decision::{Effect, Notice};
 use crate::view::Observed;
 
@@ -33,11 +34,15 @@ impl Draft<'_> {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);
             }
-            Fault::OfNode(check) => self.count(&check, ended),
+            Fault::OfNode { check, passes } => self.count(&check, passes.as_deref(), ended),
         }
     }
 
-    fn count(&mut self, check: &str, ended: Timestamp) {
+    fn count(&mut self, check: &str, passes: Option<&str>, ended: Timestamp) {
+        let compared = passes.map_or_else(
+            || ", with no node in service to compare with".to_owned(),
+            |place| format!(" and passes {place}"),
+        );
         let failures = self.verification.failed_attempts.unwrap_or_default() + 1;
         self.verification.failed_attempts = Some(failures);
         self.verification.first_failing_check = Some(check.to_owned());
@@ -46,9 +51,10 @@ impl Draft<'_> {
         if failures >= most || self.is_past_deadline() {
             self.settle(VerificationVerdict::Failed);
             let message = format!(
-                "{check} failed in attempt {attempt} and passes elsewhere; {failures} of {most} attempts failed: {}",
+                "{check} failed in attempt {attempt}{compared}; {failures} of {most} attempts failed: {}",
                 self.words_of(check)
             );
+            self.take_label_off();
             self.notice(Notice::warning(reasons::VERIFICATION_FAILED, message));
             return self.wait("a person, or the end of the node", None);
         }
@@ -81,7 +87,7 @@ impl Draft<'_> {
         let since = since.map_or(self.now, |time| time.0);
         let control = &self.snapshot.control;
         match recheck(&failures, since, control, self.settings, self.now) {
-            Comparison::Made(Fault::OfNode(_)) => self.begin_anew(),
+            Comparison::Made(Fault::OfNode { .. }) => self.begin_anew(),
             Comparison::Made(Fault::Elsewhere(why)) => {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);
@@ -97,11 +103,7 @@ impl Draft<'_> {
     /// label that was taken off asks for one.
     pub(super) fn verified(&mut self) {
         if is_label_missing(&self.snapshot.node, self.record, self.settings) {
-            self.verification.verdict = None;
-            self.verification.verdict_at = None;
-            self.verification.failed_attempts = None;
-            self.verification.started_at = None;
-            return self.begin_when_due();
+            return self.verify_again();
         }
         if !self.is_shut() {
             return self.rest();
@@ -120,6 +122,30 @@ impl Draft<'_> {
         }
     }
 
+    /// Forgets the verdict and begins.
+    fn verify_again(&mut self) {
+        self.verification.verdict = None;
+        self.verification.verdict_at = None;
+        self.verification.failed_attempts = None;
+        self.verification.started_at = None;
+        self.begin_when_due();
+    }
+
+    /// A node in service that has failed loses its label, before that is stored: one that is seen later was
+    /// set by somebody who wants the node verified again.
+    fn take_label_off(&mut self) {
+        let is_labelled = is_labelled(&self.snapshot.node, self.settings);
+        if self.mode() == Mode::Gate && is_labelled && !self.is_shut() {
+            let label = self.settings.node_management.verified_label.key.clone();
+            let effect = Effect::EnsureLabels {
+                node: self.target(),
+                add: BTreeMap::new(),
+                remove: vec![label],
+            };
+            self.effect(effect);
+        }
+    }
+
     fn carries_any(&self, gates: &[Taint]) -> bool {
         let mut taints = self.snapshot.node.taints.iter();
         taints.any(|taint| {
@@ -128,17 +154,11 @@ impl Draft<'_> {
         })
     }
 
-    /// A failed node keeps its taint. It goes if settings say so and nothing speaks against it.
+    /// A failed node keeps its taint. It goes if settings say so and nothing speaks against it. A label that is
+    /// put on one in service asks for another attempt; behind a taint a kubelet may have done that.
     pub(super) fn failed(&mut self) {
-        let node = &self.snapshot.node;
-        if self.mode() == Mode::Gate && is_labelled(node, self.settings) && !self.is_shut() {
-            let label = self.settings.node_management.verified_label.key.clone();
-            let effect = Effect::EnsureLabels {
-                node: self.target(),
-                add: BTreeMap::new(),
-                remove: vec![label],
-            };
-            self.effect(effect);
+        if is_wanted_again(&self.snapshot.node, self.record, self.settings) {
+            return self.verify_again();
         }
         let wants_removal =
             self.settings.node_management.delete_failed_nodes && self.mode() == Mode::Gate;
@@ -160,10 +180,9 @@ impl Draft<'_> {
                 return self.wait("a look at what must be known before a removal", None);
             }
         };
-        let cause = self.verification.first_failing_check.clone();
-        let cause = cause.unwrap_or_default();
         let budget = &self.settings.node_management.deletion_budget;
-        match removal::decide(&self.snapshot.node, &cause, view, budget, self.now) {
+        let (node, told) = (&self.snapshot.node, &self.verification);
+        match removal::decide(node, told, view, budget, self.now) {
             Removal::Wait(why) => {
                 let is_news = self.waits_for() != Some(why.as_str());
                 if is_news {
@@ -194,15 +213,19 @@ impl Draft<'_> {
             RemovalTarget::Machine(id) => format!("machine {id}"),
             RemovalTarget::Node => "the Node object alone".to_owned(),
         };
-        let message = format!("the failed node is removed: {by} is deleted");
+        let check = self.verification.first_failing_check.clone();
+        let check = check.unwrap_or_else(|| "a check".to_owned());
+        let words = self.words_of(&check);
+        let message =
+            format!("the failed node is removed: {by} is deleted; {check} failed: {words}");
         match target {
             RemovalTarget::Object(object) => {
                 self.effect(GateEffect::DeleteForeign(object.clone()));
             }
             RemovalTarget::Machine(id) => self.effect(Effect::DeleteMachine(id.clone())),
-            RemovalTarget::Node => self.effect(Effect::DeleteNode(self.target())),
+            RemovalTarget::Node => self.effect(GateEffect::RemoveNode(self.target())),
         }
-        if self.waits_for() != Some(GOING) {
+        if self.waits_for() != Some(GOING) && !is_refusal(self.waits_for()) {
             self.notice(Notice::warning(reasons::REMOVING_FAILED_NODE, message));
         }
     }

@@ -4,6 +4,7 @@
 //! profile, named after what they are for. Must not decide when one is needed.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -14,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use shipshape_api::{PendingNode, names};
 
-use super::settings::GateSettings;
+use super::settings::{CONTAINER, GateSettings};
 use crate::naming::hex;
 use crate::view::NodeView;
 
@@ -22,6 +23,8 @@ use crate::view::NodeView;
 const NAME_MAX: usize = 63;
 /// Digits of the hash that ends a name.
 const HASH_DIGITS: usize = 10;
+/// Most name servers that are asked by themselves.
+pub const NAME_SERVERS_MAX: usize = 8;
 /// Any user but root.
 const USER: i64 = 65_532;
 /// Where the authority of the API server is mounted; every namespace has its ConfigMap.
@@ -101,6 +104,28 @@ pub fn of_control(node: &NodeView, pulls: bool, settings: &GateSettings, now: Ti
     pod
 }
 
+/// Tells the checks which name servers stand behind the service: each is asked by itself, so that one dead
+/// among many shows.
+pub(super) fn with_name_servers(mut pod: Pod, servers: &[IpAddr]) -> Pod {
+    if servers.is_empty() {
+        return pod;
+    }
+    let list: Vec<String> = servers
+        .iter()
+        .take(NAME_SERVERS_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+    for container in containers {
+        container.env.get_or_insert_default().push(EnvVar {
+            name: "DNS_ENDPOINTS".to_owned(),
+            value: Some(list.join(",")),
+            value_from: None,
+        });
+    }
+    pod
+}
+
 fn pod(node: &NodeView, name: String, kind: &str, settings: &GateSettings) -> Pod {
     let worker = &settings.worker;
     let map = |list: &[(&str, &str)]| {
@@ -117,7 +142,7 @@ fn pod(node: &NodeView, name: String, kind: &str, settings: &GateSettings) -> Po
             labels: Some(map(&[
                 (names::LABEL_WORKER, kind),
                 ("app.kubernetes.io/name", "shipshape"),
-                ("app.kubernetes.io/component", "verifier"),
+                ("app.kubernetes.io/component", "worker"),
                 ("sidecar.istio.io/inject", "false"),
             ])),
             annotations: Some(map(&[
@@ -218,7 +243,7 @@ fn container(node: &NodeView, settings: &GateSettings) -> Container {
         mounts.push(mount("config", CONFIG_PATH));
     }
     Container {
-        name: "verify".to_owned(),
+        name: CONTAINER.to_owned(),
         image: Some(format!("{}:{}", image.repository, image.tag)),
         image_pull_policy: Some(
             image

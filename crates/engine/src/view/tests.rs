@@ -118,3 +118,39 @@ fn a_budget_that_can_never_have_room_is_known_by_its_status_or_its_spec() {
         assert_eq!(view.is_hopeless(), hopeless, "{spec} {status}");
     }
 }
+
+#[test]
+fn a_node_counts_as_a_machines_only_if_it_says_so() {
+    let id = ProviderId::from("embedded:///a/m-1");
+    let node = |id: Option<&str>| {
+        Observed::Present(NodeView {
+            provider_id: id.map(ProviderId::from),
+            ..NodeView::default()
+        })
+    };
+    let own = node(Some("embedded:///a/m-1"));
+    assert_eq!(own.clone().on_machine(&id), own);
+    assert!(node(Some("embedded:///a/m-2")).on_machine(&id).is_absent());
+    assert!(matches!(
+        node(None).on_machine(&id),
+        Observed::Unknown(why) if why.contains("which machine")
+    ));
+    assert!(Observed::Absent.on_machine(&id).is_absent());
+}
+
+#[test]
+fn a_taint_that_somebody_made_by_hand_is_enough_of_a_mark() {
+    let wanted = Marks {
+        outdated: Some(OutdatedTaintEffect::PreferNoSchedule),
+        held: false,
+    };
+    let mut node = Node::default();
+    assert!(NodeView::of(&node).lacks(wanted));
+    let taint = k8s_openapi::api::core::v1::Taint {
+        key: names::TAINT_OUTDATED.to_owned(),
+        effect: "PreferNoSchedule".to_owned(),
+        ..Default::default()
+    };
+    node.spec.get_or_insert_default().taints = Some(vec![taint]);
+    assert!(!NodeView::of(&node).lacks(wanted), "it has no value");
+}

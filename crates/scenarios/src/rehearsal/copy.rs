@@ -8,15 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use shipshape_api::names;
+use shipshape_api::{NodePatchRunSpec, names};
+use shipshape_engine::plan::is_candidate;
+use shipshape_engine::selector::UnknownOperator;
+use shipshape_engine::view::NodeView;
 use shipshape_simulator::cloud::{GroupSpec, MachineSize};
 
 use super::pods;
 
 /// Labels that a kubelet sets by itself, or that name one machine.
 const OWN_LABELS: [&str; 2] = ["kubernetes.io/hostname", names::LABEL_ZONE];
+/// Marks the copies of the nodes that the run takes.
+const LABEL_TAKEN: &str = "shipshape.dev/rehearsed";
 /// Machines of a copy: the old image, and the one that the run brings.
 const OLD_IMAGE: &str = "as-it-is";
 const NEW_IMAGE: &str = "replaced";
@@ -45,6 +51,8 @@ pub struct Copy {
     pub notes: Vec<String>,
     /// The node that each copy of one stands for.
     pub originals: BTreeMap<String, String>,
+    /// The nodes themselves, by the name of the copy: whom a run takes is asked of them.
+    pub(super) views: BTreeMap<String, NodeView>,
 }
 
 impl Copy {
@@ -54,8 +62,9 @@ impl Copy {
         let mut names = BTreeMap::new();
         for node in original.nodes {
             let group = group(node);
-            let name = format!("node-{}-001", group.id);
+            let name = name_of(&group);
             copy.originals.insert(name.clone(), node.name_any());
+            copy.views.insert(name.clone(), NodeView::of(node));
             if is_cordoned(node) {
                 copy.cordoned.push(name.clone());
             }
@@ -76,6 +85,51 @@ impl Copy {
         copy
     }
 
+    /// How many nodes a run takes, by the labels that they have in the cluster.
+    pub fn candidates(&self, spec: &NodePatchRunSpec) -> Result<usize, UnknownOperator> {
+        Ok(self.taken(spec)?.len())
+    }
+
+    /// The groups of the nodes that a run takes, by the labels that they have in the cluster.
+    fn taken(&self, spec: &NodePatchRunSpec) -> Result<BTreeSet<usize>, UnknownOperator> {
+        let mut taken = BTreeSet::new();
+        for (place, group) in self.groups.iter().enumerate() {
+            let view = self.views.get(&name_of(group));
+            if let Some(view) = view
+                && is_candidate(spec, view)?
+            {
+                taken.insert(place);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The groups as a run meets them, and the run's selector as the copy can answer it: names of machines
+    /// are not taken over, so whom the run takes is worked out from the nodes and marked.
+    pub(super) fn marked(
+        &self,
+        spec: &mut NodePatchRunSpec,
+    ) -> Result<Vec<GroupSpec>, UnknownOperator> {
+        let taken = self.taken(spec)?;
+        let mut groups = self.groups.clone();
+        if spec.node_selector.is_none() && spec.exclude_node_selector.is_none() {
+            return Ok(groups);
+        }
+        for (place, group) in groups.iter_mut().enumerate() {
+            if taken.contains(&place) {
+                let mark = (LABEL_TAKEN.to_owned(), "true".to_owned());
+                group.labels.extend([mark]);
+            }
+        }
+        let mark = [(LABEL_TAKEN.to_owned(), "true".to_owned())];
+        spec.node_selector = Some(LabelSelector {
+            match_labels: Some(mark.into()),
+            match_expressions: None,
+        });
+        spec.exclude_node_selector = None;
+        Ok(groups)
+    }
+
     fn add_namespaces(&mut self, pods: &[&Pod], budgets: &[PodDisruptionBudget]) {
         let of_pods = pods.iter().filter_map(|pod| pod.namespace());
         let of_budgets = budgets.iter().filter_map(ResourceExt::namespace);
@@ -87,6 +141,11 @@ impl Copy {
             }));
         }
     }
+}
+
+/// The name that the first node of a group gets.
+fn name_of(group: &GroupSpec) -> String {
+    format!("node-{}-001", group.id)
 }
 
 fn is_cordoned(node: &Node) -> bool {

@@ -277,3 +277,42 @@ fn a_hopeless_budget_shows_in_the_rehearsal_with_its_name() {
     assert_eq!(rehearsed.left.len(), 2);
     assert!(rehearsed.left[0].1.contains("web"), "{:?}", rehearsed.left);
 }
+
+#[test]
+fn a_run_that_selects_by_the_name_of_a_machine_is_rehearsed_on_that_one() {
+    let nodes = [node("n1", "a"), node("n2", "b"), node("n3", "b")];
+    let copy = copied(&nodes, &[], &[]);
+    let host = json!({ "matchLabels": { "kubernetes.io/hostname": "n2" } });
+    let zone = json!({ "matchLabels": { "topology.kubernetes.io/zone": "b" } });
+    let none = json!({ "matchLabels": { "pool": "none" } });
+    let table = [
+        (Some(&host), None, 1),
+        (Some(&zone), None, 2),
+        (Some(&zone), Some(&host), 1),
+        (None, Some(&host), 2),
+        (Some(&none), None, 0),
+    ];
+    for (wanted, unwanted, expected) in table {
+        let mut run = run();
+        let selector = |one: Option<&Value>| one.map(|one| from_value(one.clone()).unwrap());
+        run.spec.node_selector = selector(wanted);
+        run.spec.exclude_node_selector = selector(unwanted);
+        assert_eq!(copy.candidates(&run.spec).unwrap(), expected);
+        let rehearsed = rehearse_alone(&copy, &run, MACHINES, 1, &mut |_| ()).unwrap();
+        let report = rehearsed.played.report;
+        assert_eq!(report.nodes.replaced, expected, "{wanted:?}\n{report}");
+    }
+}
+
+#[test]
+fn a_node_that_somebody_has_cordoned_breaks_no_promise() {
+    let mut nodes = [node("n1", "a"), node("n2", "b"), node("n3", "c")];
+    nodes[2].spec.as_mut().unwrap().unschedulable = Some(true);
+    let copy = copied(&nodes, &[], &[]);
+    let mut narrow = run();
+    narrow.spec.batch_size_non_important = Some(1);
+    let rehearsed = rehearse_alone(&copy, &narrow, MACHINES, 1, &mut |_| ()).unwrap();
+    let report = rehearsed.played.report;
+    assert!(report.is_as_expected(), "{report}");
+    assert_eq!(report.nodes.replaced, 3, "{report}");
+}

@@ -213,6 +213,14 @@ impl Witness {
         }
     }
 
+    /// A cordon that was there before the first run, and bears nobody's mark, is somebody else's.
+    pub(super) fn note_old_cordon(&mut self, node: &NodeView) {
+        let is_old = self.runs.is_empty() && self.tasks.is_empty();
+        if is_old && node.unschedulable && node.cordoned_by.is_none() {
+            self.foreign_cordons.insert(node.name.clone());
+        }
+    }
+
     /// I11: at rest no cordon of ours is left.
     pub(super) fn check_no_cordon_left(&mut self, at: Timestamp) {
         let left: Vec<String> = self

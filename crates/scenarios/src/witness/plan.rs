@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use shipshape_api::gates::LabelTransfer;
 use shipshape_api::{NodePatchTask, TaskStep};
 use shipshape_engine::machine::ProviderId;
+use shipshape_engine::naming::replacement_token;
 use shipshape_engine::transfer;
 use shipshape_engine::view::NodeView;
 
@@ -178,22 +179,45 @@ impl Witness {
     }
 
     /// I21: no new machine some time after a run was called off, unless the old one is gone already.
-    pub(super) fn check_late_machine(&mut self, at: Timestamp, replaces: &str) {
-        let mut tasks = self.tasks.values();
-        let is_late = tasks.any(|task| {
-            let record = task
-                .status
-                .as_ref()
-                .and_then(|status| status.old_machine.as_ref());
-            record.is_some_and(|record| record.id == replaces)
-                && is_late(&self.called_off, &task.spec.run_uid, at)
-        });
+    pub(super) fn check_late_machine(&mut self, at: Timestamp, replaces: &str, token: &str) {
+        let about: Vec<&NodePatchTask> = self
+            .tasks
+            .values()
+            .map(AsRef::as_ref)
+            .filter(|task| is_about(task, replaces))
+            .collect();
+        // Two runs may want the same node: the token tells whose machine it is.
+        let makers: Vec<&NodePatchTask> = about
+            .iter()
+            .copied()
+            .filter(|task| has_made(task, token))
+            .collect();
+        let suspects = if makers.is_empty() { about } else { makers };
+        let is_late = !suspects.is_empty()
+            && suspects
+                .iter()
+                .all(|task| is_late(&self.called_off, &task.spec.run_uid, at));
         if is_late && !self.deleted.contains(replaces) {
             let text =
                 format!("a machine was made to replace {replaces} although the run was called off");
             self.violated("I21", at, text);
         }
     }
+}
+
+/// Whether the task says that this is the machine behind its node.
+fn is_about(task: &NodePatchTask, machine: &str) -> bool {
+    let status = task.status.as_ref();
+    let record = status.and_then(|status| status.old_machine.as_ref());
+    record.is_some_and(|record| record.id == machine)
+}
+
+/// Whether the token is that of one of the task's attempts. What is seen of a task may be one attempt old.
+fn has_made(task: &NodePatchTask, token: &str) -> bool {
+    let uid = task.metadata.uid.as_deref().unwrap_or_default();
+    let status = task.status.as_ref();
+    let last = status.and_then(|status| status.attempt).unwrap_or(1) + 1;
+    (1..=last).any(|attempt| replacement_token(uid, &task.spec.node_uid, attempt).0 == token)
 }
 
 fn note(

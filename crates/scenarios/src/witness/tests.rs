@@ -247,6 +247,32 @@ fn a_lifted_cordon_of_somebody_else_breaks_i11_unless_they_lift_it_themselves() 
 }
 
 #[test]
+fn a_cordon_from_before_the_first_run_takes_no_slot_and_is_not_ours_to_lift() {
+    let closed = |name: &str| NodeView {
+        unschedulable: true,
+        ..node(name)
+    };
+    let mut witness = Witness::new(true);
+    witness.see(Timestamp::UNIX_EPOCH, Fact::Node(closed("a")));
+    let one = serde_json::json!({ "batchSizeNonImportant": 1 });
+    let facts = [
+        run("run", one),
+        plain_task("b"),
+        Fact::Lock {
+            name: shipshape_api::names::lock_name("b"),
+            operation: "task-b".to_owned(),
+        },
+        Fact::Node(cordoned("b")),
+    ];
+    for fact in facts {
+        witness.see(Timestamp::UNIX_EPOCH, fact);
+    }
+    assert_eq!(names(&witness), Vec::<&str>::new());
+    witness.see(Timestamp::UNIX_EPOCH, Fact::Node(node("a")));
+    assert_eq!(names(&witness), ["I11"]);
+}
+
+#[test]
 fn a_cordon_that_came_on_top_of_ours_is_ours_to_lift() {
     for (was_ours, expected) in [(false, vec!["I11"]), (true, Vec::new())] {
         let mut witness = witness();

@@ -78,6 +78,9 @@ pub(crate) struct StatusOptions {
     /// Goes on, until Ctrl-C.
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// So often --watch looks whether the cluster answers while nothing changes.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    pub(crate) every: SignedDuration,
     /// Form of the answer; with --watch one JSON object for each change.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,

@@ -40,13 +40,13 @@ pub(crate) struct VerifyOptions {
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Time for everything, all attempts included [default: 5m].
-    #[arg(long, value_name = "TIME", env = "INITIAL_TIMEOUT", value_parser = read_seconds)]
+    #[arg(long, value_name = "TIME", env = "INITIAL_TIMEOUT", value_parser = read_seconds, allow_hyphen_values = true)]
     initial_timeout: Option<u64>,
     /// Time for each check [default: 5s].
-    #[arg(long, value_name = "TIME", env = "CHECK_TIMEOUT", value_parser = read_seconds)]
+    #[arg(long, value_name = "TIME", env = "CHECK_TIMEOUT", value_parser = read_seconds, allow_hyphen_values = true)]
     check_timeout: Option<u64>,
     /// How often the checks are run while one of them fails [default: 1].
-    #[arg(long, value_name = "COUNT", env = "MAX_RETRIES")]
+    #[arg(long, value_name = "COUNT", env = "MAX_RETRIES", value_parser = count, allow_hyphen_values = true)]
     max_retries: Option<u32>,
     /// How waits between attempts grow: linear or exponential [default: linear].
     #[arg(long, value_name = "KIND", env = "RETRY_BACKOFF", value_parser = backoff)]
@@ -62,6 +62,14 @@ pub(crate) struct VerifyOptions {
     /// A name server to ask besides those of the pod.
     #[arg(long, value_name = "ADDRESS", env = "CLUSTER_DNS_IP")]
     cluster_dns_ip: Option<String>,
+    /// Name servers behind the service, each asked several times, besides those of the file.
+    #[arg(
+        long,
+        value_name = "ADDRESS,...",
+        env = "DNS_ENDPOINTS",
+        value_delimiter = ','
+    )]
+    dns_endpoints: Vec<String>,
     /// Leave nothing behind, and the API server out when its address is not known.
     #[arg(long, value_name = "true|false", env = "DRY_RUN", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", action = ArgAction::Set,
@@ -72,6 +80,8 @@ pub(crate) struct VerifyOptions {
     /// Check the network of the host instead: connection tracking, kube-proxy, the node's name server.
     #[arg(long, conflicts_with = "patch_node")]
     host: bool,
+    #[command(flatten)]
+    older: Older,
     /// Form of the logs [default: json].
     #[arg(long, value_enum, env = "LOG_FORMAT")]
     log_format: Option<LogFormat>,
@@ -84,6 +94,21 @@ pub(crate) struct VerifyOptions {
     /// Where to leave the result for the kubelet, if that file exists.
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     pub(crate) termination_log: PathBuf,
+}
+
+/// Flags that DaemonSets of kube-node-ready have.
+#[derive(Args, Debug)]
+struct Older {
+    /// Taken and of no effect: nothing listens here, the controller's metrics tell of the checks.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = BoolishValueParser::new())]
+    enable_metrics: Option<bool>,
+    /// Taken and of no effect.
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
+    /// Taken and of no effect: --log-level says what is logged.
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
+    klog_verbosity: Option<i32>,
 }
 
 /// The gate of the node itself.
@@ -117,6 +142,11 @@ pub(crate) struct OwnGate {
     /// How --patch-node reaches the cluster [default: the pod's own service account].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a whole number from 1 up, such as 3"))
 }
 
 fn backoff(text: &str) -> Result<Backoff, String> {
@@ -160,6 +190,7 @@ impl VerifyOptions {
             retry_backoff: self.retry_backoff,
             dns_test_domains: self.dns_test_domains.clone(),
             cluster_dns_ip: self.cluster_dns_ip.clone(),
+            dns_endpoints: self.dns_endpoints.clone(),
             log_level: self.log_level.clone(),
             log_format: self.log_format.map(|format| match format {
                 LogFormat::Json => shipshape_verifier::LogFormat::Json,

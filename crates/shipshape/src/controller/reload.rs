@@ -37,6 +37,8 @@ pub(crate) enum News {
         tuning: Option<Tuning>,
         /// Blocks that another start would read.
         needs_restart: Vec<&'static str>,
+        /// Whether there is a gate from now on, if that is something else.
+        gate: Option<bool>,
     },
 }
 
@@ -47,6 +49,7 @@ impl News {
             Self::Taken {
                 tuning,
                 needs_restart,
+                ..
             } => tuning.is_none() && needs_restart.is_empty(),
         }
     }
@@ -72,11 +75,23 @@ impl Watched {
         }
         let news = match Config::load(Some(&self.path)) {
             Err(error) => News::Refused(format!("{error:#}")),
+            Ok(config) if self.is_emptied(&config) => News::Refused(format!(
+                "{} is empty; to switch everything off that it said, write {{}} into it",
+                self.path.display()
+            )),
             Ok(config) => self.take(config),
         };
         // The first look only makes sure that nothing has changed since the start.
         let is_news = before.is_some() || !news.is_nothing();
         is_news.then_some(news)
+    }
+
+    /// Whether the file has become empty, as it is for a moment while an editor writes it. At the start an empty file
+    /// means the defaults.
+    fn is_emptied(&self, config: &Config) -> bool {
+        let is_empty = matches!(&self.seen, Some(Ok(text)) if text.trim_start_matches('\u{feff}').trim().is_empty());
+        let is_other = config.tuned() != self.applied.tuned() || config.fixed() != self.fixed;
+        is_empty && is_other
     }
 
     fn take(&mut self, config: Config) -> News {
@@ -86,10 +101,12 @@ impl Watched {
         let needs_restart = differs.map(|(then, _)| then.0).collect();
         let is_same = config.tuned() == self.applied.tuned();
         let tuning = (!is_same).then(|| config.tuning());
+        let (was_on, is_on) = (self.applied.worker.is_some(), config.worker.is_some());
         self.applied = config;
         News::Taken {
             tuning,
             needs_restart,
+            gate: (was_on != is_on).then_some(is_on),
         }
     }
 }
@@ -130,6 +147,7 @@ impl Ears {
             News::Taken {
                 tuning,
                 needs_restart,
+                gate,
             } => {
                 let is_stale = !needs_restart.is_empty();
                 let outcome = if tuning.is_some() {
@@ -139,9 +157,9 @@ impl Ears {
                 };
                 self.vitals.saw_settings(outcome, is_stale);
                 if let Some(tuning) = tuning {
-                    tracing::info!("the configuration file has changed, and is applied");
+                    let note = applied(gate);
+                    tracing::info!("{note}");
                     self.retune.set(tuning);
-                    let note = "the configuration file has changed, and is applied".to_owned();
                     self.tell(Severity::Normal, "SettingsApplied", note).await;
                 }
                 if is_stale {
@@ -163,6 +181,17 @@ impl Ears {
             note,
         };
         self.events.publish(&self.about, &notice).await;
+    }
+}
+
+fn applied(gate: Option<bool>) -> String {
+    let changed = "the configuration file has changed, and is applied";
+    match gate {
+        None => changed.to_owned(),
+        Some(true) => format!("{changed}: there is a gate from now on, and new nodes must pass it"),
+        Some(false) => format!(
+            "{changed}: there is no gate any more, nodes are not verified, and taints that are there stay"
+        ),
     }
 }
 
@@ -247,6 +276,7 @@ mod tests {
         let Some(News::Taken {
             tuning,
             needs_restart,
+            ..
         }) = file.look()
         else {
             panic!("it is right");
@@ -257,11 +287,34 @@ mod tests {
         let Some(News::Taken {
             tuning,
             needs_restart,
+            ..
         }) = file.look()
         else {
             panic!("it is right");
         };
         assert_eq!(needs_restart, [""; 0], "as the process was started");
         assert_eq!(tuning.unwrap().settings.cloud_lag.as_secs(), 9);
+    }
+
+    #[test]
+    fn an_emptied_file_changes_nothing_and_a_gate_that_goes_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, GATE).unwrap();
+        let mut file = Watched::new(&path, Config::load(Some(&path)).unwrap());
+        std::fs::write(&path, "").unwrap();
+        let Some(News::Refused(why)) = file.look() else {
+            panic!("an emptied file is refused");
+        };
+        assert!(why.contains("is empty"), "{why}");
+        std::fs::write(&path, "{}").unwrap();
+        let Some(News::Taken { tuning, gate, .. }) = file.look() else {
+            panic!("this is meant");
+        };
+        assert_eq!((tuning.unwrap().gate.is_none(), gate), (true, Some(false)));
+        assert!(applied(gate).contains("no gate any more"));
+        std::fs::write(&path, "").unwrap();
+        let mut file = Watched::new(&path, Config::load(Some(&path)).unwrap());
+        assert!(file.look().is_none(), "at the start it means the defaults");
     }
 }

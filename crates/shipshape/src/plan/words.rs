@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use shipshape_api::node_patch_run::{FindingRecord, Wave};
-use shipshape_engine::forecast::WaveTurn;
+use shipshape_engine::forecast::{Fate, WaveTurn};
 
 use super::Preview;
 use crate::cli::PlanOptions;
@@ -128,7 +128,7 @@ fn nodes(wave: &WaveTurn, options: &PlanOptions, is_coloured: bool) -> Vec<Strin
             time(turn.begins),
             time(turn.ends),
             (
-                if turn.parked { "will be parked" } else { "" }.to_owned(),
+                turn.fate.map(Fate::words).unwrap_or_default().to_owned(),
                 RED,
             ),
         ]);

@@ -8,6 +8,7 @@ use serde::Serialize;
 use shipshape_api::conditions::{ABORTED, COMPLETED, HELD};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, RunState, TaskStep};
+use shipshape_engine::explain;
 use shipshape_engine::run::state;
 use shipshape_engine::view::Observed;
 
@@ -172,7 +173,9 @@ fn run_line(run: &NodePatchRun, tasks: &[NodePatchTask], now: Timestamp) -> RunL
         ended: ended(&status),
         preflight: preflight.next(),
         autoscaler: held.map(|one| one.message.clone()),
-        waits_for: status.pause_reason.or(status.waiting_for),
+        waits_for: status
+            .pause_reason
+            .or(status.waiting_for.as_deref().map(explain::wait)),
         nodes,
     };
     if is_open(&line) {
@@ -224,7 +227,9 @@ fn node_line(task: &NodePatchTask) -> NodeLine {
         attempt: status.attempt.unwrap_or(1),
         since: record.map(|record| record.since.0),
         deadline: record.and_then(|record| record.deadline.as_ref().map(|at| at.0)),
-        waits_for: failure.or(status.waiting_for).unwrap_or_default(),
+        waits_for: failure
+            .or(status.waiting_for.as_deref().map(explain::wait))
+            .unwrap_or_default(),
     }
 }
 

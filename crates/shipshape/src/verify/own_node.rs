@@ -24,13 +24,13 @@ impl Patching {
         options: &VerifyOptions,
         settings: &Settings,
     ) -> Result<Option<Self>, Stop> {
-        if !options.own_gate.patch_node {
-            return Ok(None);
-        }
         if options.own_gate.delete_failed_node {
             let why = "--delete-failed-node (or DELETE_FAILED_NODE) is true, and a node does not remove itself here; \
                        leave it out, and let a controller do that: nodeManagement.deleteFailedNodes";
             return Err(Stop::Wrong(why.to_owned()));
+        }
+        if !options.own_gate.patch_node {
+            return Ok(None);
         }
         let name = settings.node_name.as_deref().ok_or_else(|| {
             let why = "--patch-node needs the name of the node; give --node-name or NODE_NAME";

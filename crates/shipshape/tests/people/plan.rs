@@ -81,6 +81,26 @@ async fn plan(cluster: &Cluster, manifest: &str, options: &[&str]) -> Answer {
 }
 
 #[tokio::test]
+async fn a_plan_warns_of_pods_that_go_with_their_machine_and_of_a_manifest_that_does_nothing() {
+    let cluster = scene().await;
+    let force = RUN.replace("timeout: 5m", "timeout: 5m, onDeadline: Force");
+    let answer = plan(&cluster, &format!("{force}  paused: true\n"), &[]).await;
+    let text = answer.out;
+    for expected in [
+        "WARNING: spec.paused is true",
+        "WARNING: the machines of 2 node(s) will be ended with pods on them, 5m after",
+        "will be ended with pods on it",
+    ] {
+        assert!(
+            text.contains(expected),
+            "{expected:?} is missing in\n{text}{}",
+            answer.complaint
+        );
+    }
+    assert!(!text.contains("parked"), "{text}");
+}
+
+#[tokio::test]
 async fn a_plan_tells_waves_blockers_time_and_cost() {
     let cluster = scene().await;
     let answer = plan(&cluster, RUN, &[]).await;
@@ -94,7 +114,8 @@ async fn a_plan_tells_waves_blockers_time_and_cost() {
         "pod default/db-1 on n2: disruption budget db can never allow an eviction",
         "would help: let db allow at least one pod to be away",
         "pod default/alone on n3: no controller would bring this pod back",
-        "will be parked",
+        "will fail",
+        "2 node(s) will fail unless somebody helps",
         "Nothing was written; evictions asked for as dry runs: 1.",
     ] {
         assert!(

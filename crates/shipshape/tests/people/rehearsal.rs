@@ -44,6 +44,24 @@ async fn a_rehearsal_only_reads_and_names_what_would_not_be_replaced() {
 }
 
 #[tokio::test]
+async fn a_rehearsal_of_no_node_ends_with_a_sentence() {
+    let cluster = scene().await;
+    let file = cluster.kubeconfig().with_file_name("run.yaml");
+    let selector = "  nodeSelector: { matchLabels: { kubernetes.io/hostname: n9 } }";
+    std::fs::write(&file, format!("{}\n{selector}\n", RUN.trim_end())).unwrap();
+    let file = file.display().to_string();
+    let answer = cluster
+        .run(&["simulate", "--from-cluster", "-f", &file])
+        .await;
+    assert_eq!(answer.code, Some(1), "{}", answer.out);
+    let words = answer.complaint;
+    assert!(
+        words.contains("matches the selectors of run january"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
 async fn the_nodes_that_would_not_be_replaced_are_named_to_machines_too() {
     let cluster = scene().await;
     let file = cluster.kubeconfig().with_file_name("run.yaml");

@@ -153,6 +153,25 @@ async fn a_watch_ends_in_silence_when_nobody_reads_and_nothing_changes() {
 }
 
 #[tokio::test]
+async fn a_watch_into_a_pipe_tells_that_the_cluster_does_not_answer_and_since_when() {
+    let cluster = scene().await;
+    let mut child = cluster
+        .command(&["status", "--watch", "--every", "200ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pictures = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut complaints = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(pictures.next_line().await.unwrap().is_some());
+    drop(cluster);
+    let told = tokio::time::timeout(PATIENCE, complaints.next_line()).await;
+    let told = told.unwrap().unwrap().unwrap();
+    assert!(told.contains("no answer since 2"), "{told}");
+    assert!(told.contains("does not answer"), "{told}");
+}
+
+#[tokio::test]
 async fn status_names_the_namespace_that_has_no_run_and_the_kind_that_it_takes() {
     let cluster = scene().await;
     let answer = cluster.run(&["status", "-n", "nons"]).await;

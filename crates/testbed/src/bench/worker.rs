@@ -3,7 +3,7 @@
 //! Owns the run: the released binary checks the network of loopback, where name server, API server and peer are, and its
 //! memory is read while it waits to hand over its result. Nothing is sent elsewhere.
 
-mod image;
+pub(crate) mod image;
 mod servers;
 
 use std::fs;
@@ -22,6 +22,7 @@ use super::table::Table;
 use super::usage::{Process, machine, megabytes};
 use super::{Figure, judge};
 use crate::control_plane::free_ports;
+use crate::controller::cargo;
 
 /// Most memory of a worker: ten mebibytes.
 const MEMORY: u64 = 10 << 20;
@@ -91,7 +92,7 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
 
 /// The binary as it is released.
 fn build() -> Result<PathBuf> {
-    let status = Command::new(env!("CARGO"))
+    let status = cargo()
         .args(["build", "--quiet", "--release", "--locked"])
         .args(["--package", "shipshape"])
         .status()

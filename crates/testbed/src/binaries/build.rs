@@ -2,7 +2,7 @@
 //!
 //! Owns the Go command lines. Wrapper modules (`testbed/modules`) carry the pinned versions and
 //! checksums, because the Kubernetes modules cannot be installed by name. Called by `testbed build`
-//! alone, and by the build of Karpenter.
+//! alone, and by the builds of Karpenter and of nodes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -183,7 +183,7 @@ pub(super) fn run(recipe: Recipe, into: &Path) -> Result<()> {
 }
 
 /// Unstamped binaries call themselves v0.0.0-master, and version checks then fail.
-fn kubernetes_stamp() -> String {
+pub(super) fn kubernetes_stamp() -> String {
     let mut parts = KUBERNETES.split('.');
     let (major, minor) = (
         parts.next().unwrap_or_default(),
@@ -210,7 +210,7 @@ fn modules_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binaries::{ETCD, karpenter};
+    use crate::binaries::{ETCD, karpenter, nodes};
 
     #[test]
     fn wrapper_modules_require_the_pinned_versions() {
@@ -220,6 +220,10 @@ mod tests {
             (
                 "karpenter",
                 format!("{} v{}", karpenter::MODULE, karpenter::VERSION),
+            ),
+            (
+                "coredns",
+                format!("github.com/coredns/coredns v{}", nodes::COREDNS),
             ),
         ] {
             let text = fs::read_to_string(modules_folder().join(module).join("go.mod")).unwrap();

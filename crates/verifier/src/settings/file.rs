@@ -10,6 +10,10 @@ use serde_json::Value;
 
 use super::{Access, Backoff, Logging, Overrides, SettingsError, wrong};
 
+/// Two spellings of one setting.
+const RUN_TIMEOUT: &str = "initialCheckTimeoutSeconds";
+const RUN_TIMEOUT_ALIAS: &str = "timeoutSeconds";
+
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -167,6 +171,11 @@ impl File {
             let complaint = "not a map of settings such as checkTimeoutSeconds: 5";
             return Err(wrong("settings", complaint));
         }
+        if let (Some(_), Some(_)) = (value.get(RUN_TIMEOUT), value.get(RUN_TIMEOUT_ALIAS)) {
+            let complaint =
+                format!("is given beside {RUN_TIMEOUT}, which means the same; give one of the two");
+            return Err(wrong(RUN_TIMEOUT_ALIAS, complaint));
+        }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = match error.path().to_string() {
                 path if path == "." => "settings".to_owned(),
@@ -194,6 +203,12 @@ impl File {
         put(overrides.dns_test_domains, &mut self.dns_test_domains);
         let server = self.cluster_dns_ip.take();
         self.cluster_dns_ip = overrides.cluster_dns_ip.or(server);
+        // Those of the file stay: whoever wrote them may know servers that no pod is.
+        let more = overrides.dns_endpoints.into_iter();
+        let more: Vec<String> = more
+            .filter(|one| !self.dns.endpoints.contains(one))
+            .collect();
+        self.dns.endpoints.extend(more);
         put(overrides.log_level, &mut self.logging.level);
         put(overrides.log_format, &mut self.logging.format);
         self.dry_run |= overrides.dry_run;

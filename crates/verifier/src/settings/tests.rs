@@ -74,7 +74,7 @@ fn what_a_chart_renders_for_nothing_is_nothing() {
 }
 
 /// A file, how the complaint about it begins, and what it holds.
-const MISTAKES: [(&str, &str, &str); 33] = [
+const MISTAKES: [(&str, &str, &str); 35] = [
     (
         "dnsTestDomain: []",
         "dnsTestDomain: unknown field",
@@ -99,6 +99,16 @@ const MISTAKES: [(&str, &str, &str); 33] = [
         "egress",
     ),
     ("dnsTestDomains: a", "dnsTestDomains: ", "a list"),
+    (
+        "dnsTestDomains: ['127.1']",
+        "dnsTestDomains[0]: \"127.1\" ends in a number",
+        "give a name",
+    ),
+    (
+        "timeoutSeconds: 5\ninitialCheckTimeoutSeconds: 5",
+        "timeoutSeconds: is given beside initialCheckTimeoutSeconds",
+        "one of the two",
+    ),
     ("clusterDnsIp: dns", "clusterDnsIp: ", "10.96.0.10"),
     (
         "dns: {endpoints: [10.0.0.1, x]}",
@@ -256,4 +266,20 @@ fn times_are_read_as_numbers_and_with_units() {
     for wrong in ["", "-1s", "1.5s", "500ms", "soon"] {
         assert!(read_seconds(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn name_servers_of_flags_are_asked_besides_those_of_the_file() {
+    let overrides = Overrides {
+        dns_endpoints: vec!["10.0.0.2".to_owned(), "10.0.0.1".to_owned()],
+        dry_run: true,
+        ..Overrides::default()
+    };
+    let settings = Settings::of("dns: {endpoints: [10.0.0.1]}", overrides).unwrap();
+    let asked: Vec<String> = settings
+        .dns_endpoints
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(asked, ["10.0.0.1:53", "10.0.0.2:53"]);
 }

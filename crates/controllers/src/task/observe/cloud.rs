@@ -42,6 +42,19 @@ impl Look<'_> {
         }
     }
 
+    /// The group that a task which is set aside would ask for a machine, once it is about to: one that has
+    /// its machine asks for none.
+    pub(super) async fn group_of_parked(&self) -> Observed<Group> {
+        let status = self.status();
+        let parked = status.and_then(|status| status.parked.as_ref());
+        let is_due = parked.is_some_and(|record| record.resuming);
+        let has_machine = status.is_some_and(|status| status.new_machine.is_some());
+        if !is_due || has_machine {
+            return Observed::NotAsked;
+        }
+        self.recorded_group().await
+    }
+
     pub(super) async fn new_machine(&self) -> Observed<Machine> {
         match self.new_machine_id() {
             Some(id) => self.machine(&id).await,

@@ -4,10 +4,13 @@
 //! absence: a machine may carry pods, or a member of etcd, although nobody has told.
 
 use shipshape_cluster::Key;
+use shipshape_engine::machine::ProviderId;
 use shipshape_engine::snapshot::TaskSnapshot;
+use shipshape_engine::sweep::is_load;
 use shipshape_engine::view::{NodeView, Observed};
 
 use super::{Look, is_leaving};
+use crate::drain;
 
 impl Look<'_> {
     /// What an attempt has left behind: its machine by id or token, its node and what runs there. A
@@ -31,18 +34,42 @@ impl Look<'_> {
         if !is_leaving(snapshot) {
             snapshot.etcd = self.etcd().await;
         }
-        let name = match self.status().and_then(|it| it.new_node_name.clone()) {
-            Some(name) => Some(name),
-            None => self.joined_node(id).present().map(|node| node.name.clone()),
-        };
-        snapshot.new_node = match &name {
-            Some(name) => self.live_node(name).await,
-            None => self.node_behind_a_member(snapshot).await,
-        };
+        snapshot.new_node = self.node_to_undo(snapshot, id).await;
         if let Observed::Present(node) = &snapshot.new_node {
-            let name = node.name.clone();
+            let (name, is_closed) = (node.name.clone(), node.unschedulable);
             self.look_at_drain(snapshot, &name);
             snapshot.new_pods = std::mem::take(&mut snapshot.pods);
+            let mut stored = snapshot.new_pods.present().into_iter().flatten();
+            // Nothing is removed because the store says so.
+            if is_closed && !stored.any(is_load) {
+                snapshot.new_pods = drain::live_pods(self.context, &name).await;
+            }
+        }
+    }
+
+    /// The new machine's node as it is now: under the name by which it counted, or, if a stranger has that
+    /// or nobody, under the one by which the store knows the machine.
+    async fn node_to_undo(&self, snapshot: &TaskSnapshot, id: Option<&str>) -> Observed<NodeView> {
+        let machine = id.map(ProviderId::from);
+        let of_machine = |node: Observed<NodeView>| match &machine {
+            Some(id) => node.on_machine(id),
+            None => node,
+        };
+        let counted = self.status().and_then(|it| it.new_node_name.as_deref());
+        if let Some(name) = counted {
+            let found = of_machine(self.live_node(name).await);
+            if !found.is_absent() {
+                return found;
+            }
+        }
+        let known = match &machine {
+            Some(_) => self.joined_node(id),
+            None => Observed::Absent,
+        };
+        match known {
+            Observed::Present(node) => of_machine(self.live_node(&node.name).await),
+            Observed::Absent if counted.is_none() => self.node_behind_a_member(snapshot).await,
+            unclear @ (Observed::Absent | Observed::Unknown(_) | Observed::NotAsked) => unclear,
         }
     }
 

@@ -64,20 +64,35 @@ fn a_lock_that_was_renewed_lately_is_not_renewed_again() {
 
 #[test]
 fn nothing_is_done_to_a_node_whose_lock_is_lost_and_the_wait_says_why() {
-    for (found, words) in [
+    let unclear = Observed::Unknown("no answer".to_owned());
+    let table = [
         (lock("another"), "node old, which ns/other has locked"),
         (
             Observed::Absent,
             "the lock of node old, which somebody has removed",
         ),
-    ] {
-        let mut world = world_at(TaskStep::Remove);
-        world.lock = found;
-        let decision = decide(&world, &Settings::default(), after(6));
-        assert_eq!(decision.effects, []);
-        assert_eq!(decision.status.waiting_for.as_deref(), Some(words));
-        assert!(decision.wake.is_some());
+        (unclear, "cannot tell who holds the node's lock: no answer"),
+    ];
+    // However young the lock is: before the node is closed and before its machine ends it is read.
+    for (found, words) in table {
+        for step in [TaskStep::Cordon, TaskStep::Remove] {
+            let mut world = world_at(step);
+            world.lock = found.clone();
+            let decision = decide(&world, &Settings::default(), after(1));
+            assert!(effects(&decision).is_empty(), "{step:?}");
+            assert_eq!(decision.status.waiting_for.as_deref(), Some(words));
+            assert!(decision.wake.is_some());
+        }
     }
+}
+
+#[test]
+fn a_drain_does_not_go_on_under_the_lock_of_another() {
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.lock = lock("another");
+    let decision = decide(&world, &Settings::default(), after(6));
+    assert_eq!(decision.effects, []);
 }
 
 #[test]

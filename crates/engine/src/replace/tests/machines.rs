@@ -200,6 +200,16 @@ fn what_only_a_person_can_help_with_is_told_once() {
     assert!(message.starts_with("pod default/bare: "), "{message}");
     world.task.status = Some(decision.status);
     assert_eq!(look(&world).notices, []);
+    // What the message says helps, in the run that is under way.
+    assert!(message.contains("set spec.drain.barePods: Evict"));
+    world.run.spec = Some(Box::new(NodePatchRunSpec {
+        drain: Some(DrainOptions {
+            bare_pods: Some(PodRule::Evict),
+            ..DrainOptions::default()
+        }),
+        ..NodePatchRunSpec::default()
+    }));
+    assert_eq!(effects(&look(&world)), ["EvictPod", "EvictPod"]);
 }
 
 #[test]

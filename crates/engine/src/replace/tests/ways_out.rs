@@ -306,6 +306,7 @@ fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
     world.ledger = Observed::Present(Ledger {
         resource_version: Some("1".to_owned()),
         slots: [("other-uid".to_owned(), slot)].into(),
+        ..Ledger::default()
     });
     let decision = look(&world);
     assert_eq!(decision.effects, []);

@@ -113,3 +113,77 @@ fn scale_down_is_forbidden_by_the_marks_and_allowed_again_at_every_ending() {
         assert!(!condition::is_true(&decision.status.conditions, "Held"));
     }
 }
+
+fn holding(force_restore: bool) -> RunSnapshot {
+    let mut snapshot = planned();
+    snapshot.run.spec.autoscaler_control = Some(AutoscalerControl {
+        enabled: Some(true),
+        force_restore: Some(force_restore),
+        ..AutoscalerControl::default()
+    });
+    snapshot
+}
+
+fn held(snapshot: &RunSnapshot) -> (String, String) {
+    let status = snapshot.run.status.as_ref().unwrap();
+    let mut conditions = status.conditions.iter();
+    let held = conditions.find(|one| one.type_ == "Held").unwrap();
+    (held.reason.clone(), held.message.clone())
+}
+
+#[test]
+fn where_nothing_is_selected_nothing_is_said_to_be_held_and_that_once() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        autoscalers: Observed::Present(Vec::new()),
+        ..holding(true)
+    };
+    snapshot.run.status = Some(look(&snapshot).status);
+    let decision = look(&snapshot);
+    assert_eq!(created(&decision), ["a"]);
+    let told: Vec<_> = decision.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["NothingToHold"]);
+    let record = decision.status.autoscaler.clone().unwrap();
+    assert!(!record.scaled_down, "{record:?}");
+    snapshot.run.status = Some(decision.status);
+    assert_eq!(look(&snapshot).notices, []);
+}
+
+#[test]
+fn a_hold_that_somebody_lifts_is_told_once_not_fought_and_left_as_it_is() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        autoscalers: autoscaler(3, None),
+        ..holding(false)
+    };
+    snapshot.run.status = Some(look(&snapshot).status);
+    snapshot.autoscalers = autoscaler(0, Some(3));
+    snapshot.run.status = Some(look(&snapshot).status);
+    assert_eq!(held(&snapshot).0, "ScaledToZero");
+    snapshot.autoscalers = autoscaler(5, Some(3));
+    let lifted = look(&snapshot);
+    let told: Vec<_> = lifted.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["ReleasedByOthers"]);
+    assert_eq!(created(&lifted), ["a"], "nobody fights");
+    assert!(!names_of(&lifted).contains(&"HoldDeployment"));
+    snapshot.run.status = Some(lifted.status);
+    assert!(condition::is_false(
+        &snapshot.run.status.as_ref().unwrap().conditions,
+        "Held"
+    ));
+    assert_eq!(look(&snapshot).notices, [], "told once");
+    snapshot.autoscalers = Observed::NotAsked;
+    assert_eq!(look(&snapshot).notices, []);
+    // At the end it keeps what somebody gave it, and nobody says otherwise.
+    snapshot.waiting.clear();
+    snapshot.run.spec.abort = Some(true);
+    snapshot.autoscalers = autoscaler(5, Some(3));
+    assert_eq!(names_of(&look(&snapshot)), ["ReleaseDeployment"]);
+    snapshot.autoscalers = autoscaler(5, None);
+    snapshot.run.status = Some(look(&snapshot).status);
+    let (reason, message) = held(&snapshot);
+    assert_eq!(reason, "Restored");
+    assert!(message.contains("keeps the 5 replica(s)"), "{message}");
+}

@@ -299,3 +299,186 @@ fn the_rest_of_the_cluster_counts_only_where_something_is_compared() {
     }
     assert!(compared > 0 && unread > compared, "{compared} and {unread}");
 }
+
+/// A verdict's way with a node whose clock is off by so many seconds: looks until one is reached.
+fn counted_with_clock(off: i64) -> (Option<i32>, Option<Time>, usize) {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    let failing = report(&[("dns-udp", false)]);
+    seen.worker = Observed::Present(ended(&node, 1, &failing, 40 + off));
+    seen.control = ControlView {
+        runs: Vec::new(),
+        ..control(&[], 0, 0)
+    };
+    let mut pods = 0;
+    for second in (41..200).step_by(5) {
+        let decision = decide(&seen, &settings(), at(second));
+        let told = verification(&decision).clone();
+        if told.failed_attempts.is_some() {
+            return (told.failed_attempts, told.next_attempt_at, pods);
+        }
+        if effects(&decision).contains(&"EnsureWorker") {
+            pods += 1;
+            seen.control = control(&[], second, second + 3);
+        }
+        seen.record = Observed::Present(recorded(&node, told));
+    }
+    (None, None, pods)
+}
+
+#[test]
+fn the_clock_of_a_node_neither_hides_its_failure_nor_spares_it_the_pause() {
+    assert_eq!(
+        counted_with_clock(0),
+        (Some(1), Some(Time(at(41))), 1),
+        "right"
+    );
+    for day in [86_400, -86_400] {
+        let seen_then = Some(Time(at(42)));
+        assert_eq!(counted_with_clock(day), (Some(1), seen_then, 1), "{day}");
+    }
+}
+
+#[test]
+fn the_clock_of_a_node_in_service_neither_hides_nor_keeps_its_run() {
+    let node = node("n");
+    for day in [86_400, -86_400] {
+        let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+        seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+        seen.control = control(&[], 41, 44 + day);
+        let told = decide(&seen, &settings(), at(45));
+        assert_eq!(verification(&told).failed_attempts, Some(1), "{day}");
+        let run = seen.control.runs.first().unwrap();
+        let gone = super::super::control::retire(run, &settings(), at(72));
+        assert_eq!(gone, super::super::control::Retirement::Now, "{day}");
+        // One that waits for a cause elsewhere to go asks again after the interval.
+        let waits = with_verdict(&node, VerificationVerdict::Inconclusive);
+        let mut seen = snapshot(node.clone(), Some(waits));
+        seen.control = control(&["dns-udp"], 41, 44 + day);
+        let verification = seen.record.present().unwrap().status.clone().unwrap();
+        let mut verification = verification.verification.unwrap();
+        verification.findings = ended_findings();
+        seen.record = Observed::Present(recorded(&node, verification));
+        let decision = decide(&seen, &settings(), at(60));
+        assert_eq!(
+            effects(&decision),
+            ["PublishVerdict", "EnsureWorker"],
+            "{day}"
+        );
+    }
+}
+
+fn ended_findings() -> Vec<shipshape_api::VerificationFinding> {
+    let ended = ended(&node("n"), 1, &report(&[("dns-udp", false)]), 5);
+    match ended.state {
+        WorkerState::Ended(ending) => ending.findings,
+        WorkerState::Waiting(_) | WorkerState::Running => Vec::new(),
+    }
+}
+
+#[test]
+fn a_target_that_was_cut_is_compared_as_far_as_it_goes() {
+    let node = node("n");
+    let failing = report(&[("dns-udp", false)]);
+    let whole = "kubernetes.default.svc.cluster.local. over UDP from 10.0.0.10";
+    let shared = |own: &str, other: &str| {
+        let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+        let own = failing.replace("\"target\":\"target\"", &format!("\"target\":\"{own}\""));
+        seen.worker = Observed::Present(ended(&node, 1, &own, 40));
+        seen.control = control(&[], 41, 70);
+        let other = failing.replace("\"target\":\"target\"", &format!("\"target\":\"{other}\""));
+        let run = seen.control.runs.first_mut().unwrap();
+        run.state = ended(&node, 1, &other, 70).state;
+        let told = decide(&seen, &settings(), at(71));
+        verification(&told).verdict == Some(VerificationVerdict::Inconclusive)
+    };
+    assert!(shared(whole, whole));
+    assert!(shared(whole, "kubernetes.default…"));
+    assert!(shared("kubernetes.def…", whole));
+    assert!(shared("kubernetes.def…", "kubernetes.default…"));
+    assert!(!shared(whole, "kubernetes.default"));
+    assert!(!shared(whole, "example.com…"));
+}
+
+#[test]
+fn a_changed_time_for_an_attempt_is_that_of_the_next_one() {
+    let node = node("n");
+    let fresh = Verification::default();
+    let begun = decide(&snapshot(node.clone(), Some(fresh)), &settings(), at(0));
+    let mut shorter = settings();
+    shorter.worker.job.active_deadline_seconds = 10;
+    let mut seen = snapshot(node.clone(), Some(verification(&begun).clone()));
+    let mut worker = stuck(&node, "worker-image");
+    worker.may_run = Some(SignedDuration::from_secs(300));
+    seen.worker = Observed::Present(worker);
+    seen.control = control(&[], 101, 110);
+    for (second, is_over) in [(100, false), (309, false), (312, true)] {
+        assert_eq!(
+            is_compared(&seen, &shorter, at(second)),
+            is_over,
+            "{second}"
+        );
+    }
+    seen.worker = Observed::Absent;
+    let made = decide(&seen, &shorter, at(100));
+    assert_eq!(effects(&made), ["EnsureWorker"], "its time is not up");
+}
+
+#[test]
+fn without_a_node_in_service_trouble_with_the_pod_is_nobodys_fault_and_is_tried_again() {
+    let node = node("n");
+    let alone = ControlView {
+        has_dns: true,
+        ..ControlView::default()
+    };
+    for code in [2, 3, 10] {
+        let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+        seen.worker = Observed::Present(ended(&node, code, "dnsTestDomains: wrong", 40));
+        seen.control = alone.clone();
+        let decision = decide(&seen, &settings(), at(41));
+        let told = verification(&decision).clone();
+        let verdict = (told.verdict, told.failed_attempts);
+        assert_eq!(
+            verdict,
+            (Some(VerificationVerdict::Inconclusive), None),
+            "{code}"
+        );
+        let waits = decision.status.waiting_for.unwrap();
+        assert!(waits.contains("no node is in service"), "{waits}");
+        seen.record = Observed::Present(recorded(&node, told));
+        seen.worker = Observed::NotAsked;
+        let soon = decide(&seen, &settings(), at(60));
+        assert_eq!(verification(&soon).attempt, Some(1));
+        let later = decide(&seen, &settings(), at(102));
+        assert_eq!(
+            verification(&later).attempt,
+            Some(2),
+            "or it would wait for ever"
+        );
+        assert_eq!(verification(&later).failed_attempts, None);
+    }
+}
+
+#[test]
+fn nobody_claims_a_comparison_that_was_not_made() {
+    let node = node("n");
+    let mut told = under_way(&node);
+    told.failed_attempts = Some(4);
+    let mut seen = snapshot(node.clone(), Some(told));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    seen.control.has_dns = true;
+    let words = |seen: &GateSnapshot| {
+        let decision = decide(seen, &settings(), at(71));
+        assert_eq!(
+            verification(&decision).verdict,
+            Some(VerificationVerdict::Failed)
+        );
+        decision.notices.first().unwrap().message.clone()
+    };
+    let alone = words(&seen);
+    assert!(!alone.contains("passes"), "{alone}");
+    assert!(alone.contains("no node in service to compare"), "{alone}");
+    seen.control = control(&[], 41, 70);
+    let compared = words(&seen);
+    assert!(compared.contains("passes on node peer"), "{compared}");
+}

@@ -3,6 +3,7 @@
 use shipshape_api::names;
 
 use super::super::passage::{Passage, passage};
+use super::super::refusal::refused;
 use super::*;
 
 fn seen(node: &NodeView, told: Option<Verification>, settings: &GateSettings) -> Passage {
@@ -73,4 +74,63 @@ fn nodes_that_no_gate_is_about_are_never_waited_for() {
     looks.verification.mode = Mode::DryRun;
     let failed = with_verdict(&node("n"), VerificationVerdict::Failed);
     assert_eq!(seen(&node("n"), Some(failed), &looks), Passage::Open);
+}
+
+#[test]
+fn what_the_server_refuses_is_told_once_and_as_long_as_it_is_asked_for() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(Verification::default()));
+    let begun = decide(&seen, &settings(), at(0));
+    let why = "cannot create Pod: namespaces \"x\" not found";
+    let (told, notice) = refused(&begun.status, why).unwrap();
+    assert!(told.waiting_for.as_ref().unwrap().contains(why));
+    assert!(notice.warning && notice.message.contains(why));
+    assert_eq!(told.verification, begun.status.verification);
+    // The next pass asks again and has nothing new to say.
+    let mut record = recorded(&node, Verification::default());
+    record.status = Some(told.clone());
+    seen.record = Observed::Present(record);
+    let next = decide(&seen, &settings(), at(5));
+    assert_eq!(effects(&next), ["EnsureWorker"]);
+    assert_eq!(next.status.waiting_for, told.waiting_for);
+    assert_eq!(refused(&next.status, why), None);
+    // Once it is allowed the words go.
+    let mut worker = stuck(&node, "worker-sandbox");
+    worker.state = WorkerState::Running;
+    seen.worker = Observed::Present(worker);
+    let open = decide(&seen, &settings(), at(6));
+    assert_eq!(
+        open.status.waiting_for.as_deref(),
+        Some("the checks to end")
+    );
+}
+
+#[test]
+fn an_open_attempt_says_what_keeps_its_pod_from_the_checks() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    let mut wait = |check: &'static str, message: &str, second: i64| {
+        let mut worker = stuck(&node, check);
+        worker.state = WorkerState::Waiting(Trouble {
+            check,
+            message: message.to_owned(),
+        });
+        seen.worker = Observed::Present(worker);
+        let decision = decide(&seen, &settings(), at(second));
+        let words = decision.status.waiting_for.clone().unwrap();
+        let mut record = recorded(&node, under_way(&node));
+        record.status = Some(decision.status);
+        seen.record = Observed::Present(record);
+        words
+    };
+    let usual = "the checks to end";
+    assert_eq!(wait("worker-sandbox", "ContainerCreating: ", 2), usual);
+    let pull = wait("worker-image", "ErrImagePull: not found", 3);
+    assert!(
+        pull.contains("worker-image") && pull.contains("not found"),
+        "{pull}"
+    );
+    let again = wait("worker-image", "ImagePullBackOff: Back-off", 4);
+    assert_eq!(again, pull, "or each try would be a write");
+    assert_eq!(wait("worker-sandbox", "PodInitializing: ", 5), usual);
 }

@@ -200,3 +200,52 @@ fn a_new_node_that_is_not_ready_yet_costs_no_write_until_that_has_lasted() {
         Some("the node to be ready")
     );
 }
+
+#[test]
+fn a_node_that_failed_in_service_can_be_had_verified_again() {
+    let mut node = in_service("n");
+    node.network.verified = Some("False".to_owned());
+    node.labels.clear();
+    // Its record was deleted.
+    let decision = decide(&snapshot(node.clone(), None), &settings(), at(0));
+    assert_eq!(effects(&decision), ["EnsurePending"]);
+    // Its label was set.
+    let failed = with_verdict(&node, VerificationVerdict::Failed);
+    let rests = decide(
+        &snapshot(node.clone(), Some(failed.clone())),
+        &settings(),
+        at(90),
+    );
+    assert_eq!(
+        verification(&rests).verdict,
+        Some(VerificationVerdict::Failed)
+    );
+    node.labels = in_service("n").labels;
+    let decision = decide(&snapshot(node.clone(), Some(failed)), &settings(), at(90));
+    let told = verification(&decision);
+    assert_eq!((told.verdict, told.attempt), (None, Some(2)));
+    assert!(effects(&decision).contains(&"EnsureWorker"));
+}
+
+#[test]
+fn the_label_of_a_node_that_fails_in_service_goes_before_that_is_stored() {
+    let node = in_service("n");
+    let mut told = under_way(&node);
+    told.failed_attempts = Some(4);
+    let mut seen = snapshot(node.clone(), Some(told));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
+    seen.control = control(&[], 41, 70);
+    let decision = decide(&seen, &settings(), at(71));
+    assert_eq!(
+        verification(&decision).verdict,
+        Some(VerificationVerdict::Failed)
+    );
+    let label = decision
+        .effects
+        .iter()
+        .find(|effect| effect.name() == "EnsureLabels");
+    assert!(
+        !label.unwrap().needs_record(),
+        "else it would look like a wish to try again"
+    );
+}

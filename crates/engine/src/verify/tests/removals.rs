@@ -59,6 +59,8 @@ fn removed(group: &str, cause: &str, minutes_ago: i64) -> RemovedNode {
         group: group.to_owned(),
         cause: cause.to_owned(),
         at: at(100) - minutes(minutes_ago),
+        failures: Vec::new(),
+        evidence: None,
     }
 }
 
@@ -107,7 +109,7 @@ fn whoever_brought_the_node_removes_it() {
         ..no_claim
     };
     assert_eq!(deleted(&cloud), ["RecordRemovals", "DeleteMachine"]);
-    assert_eq!(deleted(&unknown_to_all()), ["RecordRemovals", "DeleteNode"]);
+    assert_eq!(deleted(&unknown_to_all()), ["RecordRemovals", "RemoveNode"]);
 }
 
 #[test]
@@ -200,15 +202,12 @@ fn a_control_plane_is_never_removed() {
 }
 
 #[test]
-fn a_node_in_service_is_not_removed_and_loses_its_label() {
+fn a_node_in_service_is_not_removed() {
     let mut seen = failed();
     seen.node.taints.clear();
-    seen.node
-        .labels
-        .insert("node-ready/verified".to_owned(), "true".to_owned());
     seen.removal = Observed::Present(unknown_to_all());
     let decision = decide(&seen, &removing(), at(100));
-    assert_eq!(effects(&decision), ["EnsureLabels"]);
+    assert!(effects(&decision).is_empty());
 }
 
 #[test]
@@ -289,7 +288,7 @@ fn a_removed_node_that_still_stands_counts_once_among_those_that_fail_alike() {
         alike: others(3),
         ..unknown_to_all()
     };
-    assert_eq!(effects_with(view), ["RecordRemovals", "DeleteNode"]);
+    assert_eq!(effects_with(view), ["RecordRemovals", "RemoveNode"]);
 }
 
 #[test]
@@ -307,7 +306,7 @@ fn a_removal_that_was_decided_on_before_a_crash_goes_on_whatever_the_budget() {
         removals: Observed::Present(removals),
         ..unknown_to_all()
     };
-    assert_eq!(effects_with(view), ["DeleteNode"], "it was counted before");
+    assert_eq!(effects_with(view), ["RemoveNode"], "it was counted before");
 }
 
 #[test]
@@ -320,4 +319,66 @@ fn a_claim_that_is_on_its_way_out_is_waited_for() {
         ..unknown_to_all()
     };
     assert!(effects_with(view).is_empty());
+}
+
+#[test]
+fn what_failed_is_stored_and_told_before_the_node_goes_and_outlives_it() {
+    let mut seen = failed();
+    seen.removal = Observed::Present(unknown_to_all());
+    let mut told = with_verdict(&seen.node, VerificationVerdict::Failed);
+    told.findings = vec![shipshape_api::VerificationFinding {
+        check: "dns-udp".to_owned(),
+        target: "kubernetes.default".to_owned(),
+        phase: Some("dns".to_owned()),
+        message: "no answer".repeat(100),
+        ..shipshape_api::VerificationFinding::default()
+    }];
+    told.evidence = Some(shipshape_api::VerificationEvidence {
+        resolv_conf: "nameserver 10.96.0.10".to_owned(),
+        ..shipshape_api::VerificationEvidence::default()
+    });
+    seen.record = Observed::Present(recorded(&seen.node, told));
+    let decision = decide(&seen, &removing(), at(100));
+    let [Effect::Gate(GateEffect::RecordRemovals(removals)), goes] = decision.effects.as_slice()
+    else {
+        panic!("{:?}", decision.effects);
+    };
+    assert!(goes.needs_record(), "status and event come first");
+    let kept = removals.nodes.get(&seen.node.uid).unwrap();
+    let first = kept.failures.first().unwrap();
+    assert!(first.starts_with("dns-udp of kubernetes.default at dns: no answer"));
+    assert!(first.len() <= 256);
+    let evidence = kept.evidence.as_ref().unwrap();
+    assert_eq!(evidence.resolv_conf, "nameserver 10.96.0.10");
+    let event = &decision.notices.first().unwrap().message;
+    assert!(
+        event.contains("dns-udp failed: kubernetes.default"),
+        "{event}"
+    );
+}
+
+#[test]
+fn removals_are_remembered_past_the_hour_and_their_number_is_bounded() {
+    let old = |minutes: i64| {
+        let mut one = removed("another", "egress", minutes);
+        one.failures = vec!["words".to_owned()];
+        one
+    };
+    let nodes = (0..100_i64).map(|place| (format!("uid-{place}"), old(place)));
+    let view = RemovalView {
+        removals: Observed::Present(Removals {
+            resource_version: Some("1".to_owned()),
+            nodes: nodes.collect(),
+        }),
+        ..unknown_to_all()
+    };
+    let mut seen = failed();
+    seen.removal = Observed::Present(view);
+    let decision = decide(&seen, &removing(), at(100));
+    let Some(Effect::Gate(GateEffect::RecordRemovals(kept))) = decision.effects.first() else {
+        panic!("{:?}", decision.effects);
+    };
+    assert_eq!(kept.nodes.len(), 64, "the newest, and this one");
+    assert!(kept.nodes.contains_key("uid-62") && !kept.nodes.contains_key("uid-63"));
+    assert!(kept.nodes.contains_key(&seen.node.uid));
 }

@@ -138,3 +138,35 @@ fn within_one_interval_there_is_one_run_elsewhere() {
     assert_eq!(name(0), name(9));
     assert_ne!(name(0), name(10));
 }
+
+#[test]
+fn it_is_told_the_name_servers_of_the_moment_and_so_is_the_run_that_it_is_compared_with() {
+    let node = node("n");
+    let told = |decision: &Decision<PendingNodeStatus>| {
+        let made = decision.effects.iter().find_map(|effect| {
+            let Effect::Gate(GateEffect::EnsureWorker(pod)) = effect else {
+                return None;
+            };
+            pod.spec.as_ref()
+        });
+        let env = made.and_then(|spec| spec.containers[0].env.clone());
+        let mut env = env.unwrap_or_default().into_iter();
+        env.find(|one| one.name == "DNS_ENDPOINTS")
+            .and_then(|one| one.value)
+    };
+    let mut seen = snapshot(node.clone(), Some(Verification::default()));
+    assert_eq!(told(&decide(&seen, &settings(), at(0))), None);
+    seen.name_servers = vec!["10.0.0.3".parse().unwrap(), "fd00::3".parse().unwrap()];
+    let expected = Some("10.0.0.3,fd00::3".to_owned());
+    assert_eq!(told(&decide(&seen, &settings(), at(0))), expected);
+    seen.record = Observed::Present(recorded(&node, under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    seen.control = ControlView {
+        runs: Vec::new(),
+        ..control(&[], 0, 0)
+    };
+    assert_eq!(told(&decide(&seen, &settings(), at(41))), expected);
+    seen.name_servers = (0..20_u8).map(|last| [10, 0, 0, last].into()).collect();
+    let many = told(&decide(&seen, &settings(), at(41))).unwrap();
+    assert_eq!(many.split(',').count(), 8);
+}

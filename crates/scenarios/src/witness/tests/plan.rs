@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use shipshape_engine::naming::replacement_token;
+
 use super::*;
 
 fn request(verb: &str, resource: &str, subresource: &str, uid: &str) -> Fact {
@@ -130,5 +132,47 @@ fn work_that_begins_long_after_a_run_was_stopped_breaks_i21() {
             witness.see(seconds(after), deed.clone());
             assert_eq!(names(&witness), expected, "{deed:?} after {after} s");
         }
+    }
+}
+
+#[test]
+fn a_machine_of_one_run_is_not_held_against_another_that_was_called_off() {
+    let of_run = |run: &str| {
+        let mut fact = task(
+            "old",
+            json!({ "runUID": run, "runName": run }),
+            json!({
+                "oldMachine": { "id": "old" }, "attempt": 1,
+            }),
+        );
+        if let Fact::Task { task, .. } = &mut fact {
+            Arc::make_mut(task).metadata.uid = Some(format!("task-of-{run}"));
+        }
+        fact
+    };
+    for (maker, expected) in [("alive", Vec::new()), ("stopped", vec!["I21"])] {
+        let mut witness = Witness::new(true);
+        let limits = json!({ "batchSizeNonImportant": 1 });
+        let stop = json!({ "abort": true, "batchSizeNonImportant": 1 });
+        let facts = [
+            run("alive", limits.clone()),
+            run("stopped", limits),
+            Fact::Node(node("old")),
+            of_run("alive"),
+            of_run("stopped"),
+            run("stopped", stop),
+        ];
+        for fact in facts {
+            witness.see(seconds(0), fact);
+        }
+        let token = replacement_token(&format!("task-of-{maker}"), "old", 1);
+        let call = Call::Created {
+            machine: "new".to_owned(),
+            provider_id: "new".to_owned(),
+            replaces: "old".to_owned(),
+            token: token.0,
+        };
+        witness.see(seconds(100), Fact::Call(call));
+        assert_eq!(names(&witness), expected, "{maker}");
     }
 }

@@ -1,8 +1,9 @@
 //! Quantities in their one canonical form: `0.5` is `500m`, `1024Ki` is `1Mi`.
 //!
-//! Owns the arithmetic and the places where quantities stand.
+//! Owns the form and the places where quantities stand; the units are those of `engine`.
 
 use serde_json::{Map, Value};
+use shipshape_engine::quantity::{BINARY, DECIMAL, Parts, Unit, parts};
 
 /// Maps whose values are quantities.
 const MAPS: &[&str] = &[
@@ -15,20 +16,6 @@ const MAPS: &[&str] = &[
 ];
 /// Fields that are quantities.
 const FIELDS: &[&str] = &["sizeLimit", "divisor"];
-
-const DECIMAL: &[(&str, i32)] = &[
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
-const BINARY: &[&str] = &["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// A text that stands for an amount and is none.
 pub(super) struct NoQuantity(pub(super) String);
@@ -70,35 +57,25 @@ fn one(value: &mut Value) -> Result<(), NoQuantity> {
 
 /// The canonical form of a quantity; nothing when it is none.
 pub(super) fn canonical(text: &str) -> Option<String> {
-    let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at_checked(end)?;
-    let (mantissa, places) = decimal(number)?;
+    let Parts {
+        mantissa,
+        places,
+        unit,
+    } = parts(text.trim())?;
     if mantissa == 0 {
         return Some("0".to_owned());
     }
-    if let Some(power) = BINARY.iter().position(|unit| *unit == suffix) {
-        return binary(mantissa, places, u32::try_from(power).ok()? + 1);
+    match unit {
+        Unit::Binary(power) => binary(mantissa, places, power),
+        Unit::Decimal(exponent) => Some(decimal_form(mantissa, exponent - places)),
+        Unit::Exponent(exponent) => {
+            let (mantissa, exponent) = thousands(mantissa, exponent - places)?;
+            Some(match exponent {
+                0 => mantissa.to_string(),
+                _ => format!("{mantissa}e{exponent}"),
+            })
+        }
     }
-    if let Some((_, exponent)) = DECIMAL.iter().find(|(unit, _)| *unit == suffix) {
-        return Some(decimal_form(mantissa, exponent - places));
-    }
-    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    let (mantissa, exponent) = thousands(mantissa, exponent - places)?;
-    Some(match exponent {
-        0 => mantissa.to_string(),
-        _ => format!("{mantissa}e{exponent}"),
-    })
-}
-
-/// Digits without their point, and how many stood behind it.
-fn decimal(number: &str) -> Option<(i128, i32)> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    let places = i32::try_from(fraction.len()).ok()?;
-    Some((digits.parse().ok()?, places))
 }
 
 fn binary(mantissa: i128, places: i32, power: u32) -> Option<String> {

@@ -1,6 +1,6 @@
 //! What an image with the binary weighs: the binary, what it is linked with, packed as registries keep layers.
 //!
-//! Owns the calls of `ldd`, `tar`, `gzip` and `zstd`. Makes no image.
+//! Owns the calls of `ldd`, `tar`, `gzip` and `zstd`. Makes no image: that of tests with real pods is made by `nodes::image`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(super) fn weigh(binary: &Path, folder: &Path) -> Result<Image> {
 }
 
 /// What the loader brings in.
-fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd")
         .arg(binary)
         .output()

@@ -1,0 +1,58 @@
+//! Observe: the ledger of slots, and the tasks at work that it knows nothing of.
+//!
+//! Owns the order of the looks: tasks, then the ledger, then live the tasks that have no slot in it. A slot is
+//! written before its task and taken away after its end, so only a task that is at work before and after, and
+//! has no slot in between, has lost it. A store alone may be old: a slot for a task that is over would stay.
+//! Must not write.
+
+use shipshape_api::NodePatchTask;
+use shipshape_cluster::Key;
+use shipshape_cluster::error::in_full;
+use shipshape_engine::ledger::{Ledger, Role, Slotless, needs_slot};
+use shipshape_engine::view::Observed;
+
+use crate::context::{Context, TASKS_AT_WORK};
+
+/// The ledger, read live, and what it lacks.
+pub(crate) async fn look(context: &Context) -> (Observed<Ledger>, Slotless) {
+    let tasks = &context.stores.tasks;
+    let before = tasks.by_index(TASKS_AT_WORK, "");
+    let ledger = match context.ledger.read().await {
+        Ok(ledger) => ledger,
+        Err(error) => return (Observed::Unknown(in_full(&error)), Slotless::default()),
+    };
+    context.vitals.saw_ledger(&ledger);
+    let mut still = Vec::new();
+    for task in before {
+        if ledger.slots.contains_key(&task.spec.node_uid) {
+            continue;
+        }
+        match tasks.refetch(&Key::of(task.as_ref())).await {
+            Ok(now) => still
+                .extend(now.filter(|now| now.metadata.uid == task.metadata.uid && needs_slot(now))),
+            Err(error) => return (Observed::Unknown(in_full(&error)), Slotless::default()),
+        }
+    }
+    let slotless = Slotless::among(
+        still.iter().map(AsRef::as_ref),
+        &ledger,
+        |task| role_of(context, task),
+        context.clock.now(),
+    );
+    (Observed::Present(ledger), slotless)
+}
+
+/// What is taken, whether the ledger knows or not.
+pub(crate) fn taken(ledger: &Observed<Ledger>, slotless: &Slotless) -> Observed<Ledger> {
+    match ledger {
+        Observed::Present(ledger) => Observed::Present(ledger.with(&slotless.slots)),
+        Observed::Absent | Observed::NotAsked | Observed::Unknown(_) => ledger.clone(),
+    }
+}
+
+/// A node that has left is no control plane any more.
+fn role_of(context: &Context, task: &NodePatchTask) -> Role {
+    let node = Key::cluster(&task.spec.node_name);
+    let node = context.stores.nodes.get(&node);
+    node.map_or(Role::Worker, |node| node.role())
+}

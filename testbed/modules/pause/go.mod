@@ -1,0 +1,3 @@
+module testbed/pause
+
+go 1.26
