@@ -6,10 +6,9 @@
 //! PUT of the whole object would also undo fields that a newer version of the kind knows and this
 //! binary does not.
 
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, Request};
 use kube::{Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result, call};
@@ -93,7 +92,7 @@ fn without_nulls(value: &Value) -> Value {
 /// since. Status is not written by this: see [`crate::status::write_status`].
 pub async fn write<K>(api: &Api<K>, observed: &K, wanted: &K) -> Result<Written>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+    K: Resource + Clone + Serialize,
 {
     let object = named(observed);
     let (old, new) = (to_value(observed, &object)?, to_value(wanted, &object)?);
@@ -101,8 +100,39 @@ where
         return Ok(Written::Unchanged);
     };
     guard(&mut patch, observed, &object)?;
-    let (name, params, patch) = (observed.name_any(), params(), Patch::Merge(patch));
-    written(&call("patch", object, api.patch(&name, &params, &patch)).await?)
+    let request = Request::new(api.resource_url()).patch(
+        &observed.name_any(),
+        &params(),
+        &Patch::Merge(patch),
+    );
+    send(api, "patch", object, request).await
+}
+
+/// Sends a patch. Of the answer, which is the whole object once more, only its version is read.
+pub(crate) async fn send<K: Resource + Clone>(
+    api: &Api<K>,
+    verb: &'static str,
+    object: String,
+    request: std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Written> {
+    let answer = async {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        api.clone().into_client().request::<Answer>(request).await
+    };
+    let answer = call(verb, &object, answer).await?;
+    taken(answer.metadata.resource_version, object)
+}
+
+/// What is read of the answer to a write.
+#[derive(Deserialize)]
+struct Answer {
+    metadata: AnswerMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnswerMeta {
+    resource_version: Option<String>,
 }
 
 pub(crate) fn params() -> PatchParams {
@@ -138,8 +168,12 @@ pub(crate) fn to_value<T: Serialize>(value: &T, object: &str) -> Result<Value> {
 
 /// The version that the server gave to what it took.
 pub(crate) fn written<K: Resource>(answer: &K) -> Result<Written> {
-    let resource_version = answer.resource_version().ok_or_else(|| Error::Malformed {
-        object: named(answer),
+    taken(answer.resource_version(), named(answer))
+}
+
+fn taken(version: Option<String>, object: String) -> Result<Written> {
+    let resource_version = version.ok_or_else(|| Error::Malformed {
+        object,
         field: "metadata.resourceVersion".into(),
         why: "the server's answer has none".into(),
     })?;

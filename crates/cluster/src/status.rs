@@ -7,20 +7,19 @@
 
 use kube::Resource;
 use kube::ResourceExt;
-use kube::api::{Api, Patch};
+use kube::api::{Api, Patch, Request};
 use kube::core::object::HasStatus;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::{Result, call};
+use crate::error::Result;
 pub use crate::patch::Written;
-use crate::patch::{difference, guard, named, params, to_value, written};
+use crate::patch::{difference, guard, named, params, send, to_value};
 
 /// Writes `wanted` as the status of the object that was observed, unless it says so already.
 pub async fn write_status<K>(api: &Api<K>, observed: &K, wanted: &K::Status) -> Result<Written>
 where
-    K: Resource + HasStatus + Clone + DeserializeOwned + std::fmt::Debug,
+    K: Resource + HasStatus + Clone,
     K::Status: Serialize,
 {
     let object = named(observed);
@@ -35,9 +34,13 @@ where
     tracing::trace!(object, %change, "write status");
     let mut patch = json!({ "status": change });
     guard(&mut patch, observed, &object)?;
-    let (name, params, patch) = (observed.name_any(), params(), Patch::Merge(patch));
-    let request = api.patch_status(&name, &params, &patch);
-    written(&call("write the status of", object, request).await?)
+    let request = Request::new(api.resource_url()).patch_subresource(
+        "status",
+        &observed.name_any(),
+        &params(),
+        &Patch::Merge(patch),
+    );
+    send(api, "write the status of", object, request).await
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@
 //! because tokio's `watch` channel wakes its waiters in random order.
 
 mod follow;
+mod kept;
 mod key;
 mod live;
+mod spare;
 mod table;
 mod version;
 
@@ -21,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+pub use kept::{Fields, Kept};
 pub use key::{Change, Key, Settings};
 pub use table::Terms;
 use table::{Entry, Table};

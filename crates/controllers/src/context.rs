@@ -16,6 +16,7 @@ use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
 use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::removals::RemovalStore;
+use shipshape_cluster::store::{Fields, Kept};
 use shipshape_cluster::worker::Workers;
 use shipshape_cluster::{Clock, Key, Store};
 use shipshape_engine::ledger::needs_slot;
@@ -30,6 +31,7 @@ use crate::error::PassError;
 use crate::etcd::EtcdAccess;
 use crate::evictions::Evictions;
 use crate::gate::neighbours::Neighbourhood;
+use crate::gate::own::{OwnChecks, OwnRuns};
 use crate::metered::Metered;
 use crate::operator::{Places, Providers};
 use crate::run::autoscalers::Looks;
@@ -175,6 +177,16 @@ pub(crate) struct Claim {
     pub(crate) volume: String,
 }
 
+impl Kept for Claim {
+    const FIELDS: Fields = &[
+        (
+            "PersistentVolumeClaim",
+            &["apiVersion", "kind", "metadata", "spec"],
+        ),
+        ("PersistentVolumeClaimSpec", &["volumeName"]),
+    ];
+}
+
 impl Claim {
     fn of(claim: PersistentVolumeClaim) -> Self {
         Self {
@@ -261,6 +273,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) places: &'a Places,
     pub(crate) etcd: Option<EtcdAccess>,
     pub(crate) gate: Option<Arc<GateSettings>>,
+    pub(crate) own_checks: Option<Arc<dyn OwnChecks>>,
     pub(crate) vitals: Vitals,
 }
 
@@ -291,6 +304,8 @@ pub(crate) struct Context {
     pub(crate) gate: Option<Arc<GateSettings>>,
     /// What others have said of the gate's taints a moment ago.
     pub(crate) neighbourhood: Neighbourhood,
+    /// The same checks from where this process stands.
+    pub(crate) own_runs: OwnRuns,
     pub(crate) lines: Lines,
     providers: Providers,
 }
@@ -307,6 +322,7 @@ impl Context {
             places,
             etcd,
             gate,
+            own_checks,
             vitals,
         } = around;
         // A negative setting counts as none: the lock then shows the shortest lease there is.
@@ -332,6 +348,7 @@ impl Context {
             removals: RemovalStore::new(client.clone(), &places.namespace),
             gate: gate.map(|gate| in_namespace(&gate, &places.namespace)),
             neighbourhood: Neighbourhood::default(),
+            own_runs: OwnRuns::new(own_checks),
             lines: Lines::default(),
             providers,
             settings,

@@ -7,6 +7,7 @@
 mod act;
 pub(crate) mod neighbours;
 mod observe;
+pub(crate) mod own;
 mod removal;
 
 use jiff::Timestamp;

@@ -25,6 +25,7 @@ mod vitals;
 mod watches;
 
 pub use etcd::EtcdAccess;
+pub use gate::own::OwnChecks;
 pub use operator::{Operator, Places, Providers};
 pub use run::ask_dry_runs;
 pub use tuning::{LiveTuning, Retune, Tuning};

@@ -15,6 +15,7 @@ use shipshape_provider::ProviderSource;
 
 use crate::context::{Context, Surroundings};
 use crate::etcd::EtcdAccess;
+use crate::gate::own::OwnChecks;
 use crate::tuning::{LiveTuning, Tuning};
 use crate::vitals::Vitals;
 use crate::{gate, pending, relics, run, sweep, task, watches};
@@ -61,6 +62,8 @@ pub struct Operator {
     pub providers: Providers,
     /// The way to etcd, where control planes with a member may be replaced.
     pub etcd: Option<EtcdAccess>,
+    /// How this process runs the checks of a worker itself, where it is in the cluster's network.
+    pub own_checks: Option<Arc<dyn OwnChecks>>,
     /// Where and who.
     pub places: Places,
     /// How leadership is held; `None` when only one process can exist.
@@ -102,6 +105,7 @@ impl Operator {
                 places: &self.places,
                 etcd: self.etcd.clone(),
                 gate: tuning.gate,
+                own_checks: self.own_checks.clone(),
                 vitals: self.vitals.clone(),
             },
         );

@@ -61,12 +61,18 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         status = snapshot.run.status.clone().unwrap_or_default();
         notices.clear();
     }
-    // Somebody else wrote first, and the next pass looks anew: that is no news for people.
     let told = acted.as_ref().err();
-    let told = told.filter(|error| error.class() != ErrorClass::Conflict);
+    let told = told.filter(|error| is_news(error.class(), &decision.effects));
     status.last_error = told.map(ToString::to_string);
     tell(context, &snapshot.run, status, &notices).await?;
     acted.map(|()| decision.wake)
+}
+
+/// Whether people should hear of a failure, or the next pass just looks anew: somebody else wrote first, or the
+/// answer was lost to the last thing that a run does. Having let go, it may be gone, and is written no more.
+fn is_news(class: ErrorClass, effects: &[Effect]) -> bool {
+    let is_last = matches!(effects, [Effect::DropFinalizer(_)]);
+    class != ErrorClass::Conflict && !(is_last && class == ErrorClass::Transient)
 }
 
 /// Reports. A plan that is the one that was read is left out of the comparison, because it is as long

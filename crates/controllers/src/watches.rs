@@ -16,7 +16,7 @@ use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::closing::may_reopen;
 use shipshape_engine::drain::is_guarded;
 use shipshape_engine::run::is_over;
-use shipshape_engine::view::{BudgetView, NodeView, PodView};
+use shipshape_engine::view::{BudgetView, NodeView, PodView, is_kept};
 
 use crate::context::{
     Context, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
@@ -92,7 +92,7 @@ fn start_own(context: &Context, queues: &Queues) -> Vec<Following> {
                 let (stores, queues) = (stores.clone(), queues.clone());
                 let is_gated = context.gate.is_some();
                 move |change| {
-                    wake_for_node(&stores, &queues, change.object());
+                    wake_for_node(&stores, &queues, &change);
                     if is_gated {
                         at_gate::wake_for_node(&queues.gate, &change);
                     }
@@ -109,7 +109,11 @@ fn start_around(context: &Context, queues: &Queues) -> Vec<Following> {
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queues) = (stores.clone(), queues.clone());
             let evictions = context.evictions.clone();
+            let is_gated = context.gate.is_some();
             move |change| {
+                if is_gated {
+                    at_gate::wake_for_daemon(&queues.gate, &change);
+                }
                 note_leaving(&evictions, &change);
                 wake_for_pod(&stores, &queues.tasks, &change);
                 wake_for_homeless(&stores.runs, &queues.runs, &change);
@@ -250,12 +254,19 @@ fn wake_machines(pending: &Store<PendingNode>, queue: &Queue<Key>, change: &Chan
     }
 }
 
-fn wake_for_node(stores: &Stores, queues: &Queues, node: &NodeView) {
-    let about = stores.tasks.by_index(TASKS_BY_NODE, &node.name);
-    wake_all(&queues.tasks, about);
+/// A node wakes the tasks about it that are not over. A heartbeat is no news.
+fn wake_for_node(stores: &Stores, queues: &Queues, change: &Change<NodeView>) {
+    if !is_node_news(change) {
+        return;
+    }
+    let node = change.object();
+    let mut tasks = stores.tasks.by_index(TASKS_BY_NODE, &node.name);
     if let Some(id) = &node.provider_id {
-        let joining = stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str());
-        wake_all(&queues.tasks, joining);
+        tasks.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
+    }
+    tasks.retain(|task| standing_of(task).is_under_way() || is_kept(&task.metadata));
+    wake_all(&queues.tasks, tasks);
+    if let Some(id) = &node.provider_id {
         for one in stores.pending.by_index(PENDING_BY_MACHINE, id.as_str()) {
             queues.pending.add(Key::of(one.as_ref()));
         }
@@ -314,8 +325,16 @@ fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Chang
 }
 
 /// The drain of its node waits for a pod, the join of its node may, and the gates wait for pods that
-/// become ready anywhere.
+/// become ready anywhere. A change that no decision can see is no news.
 fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>) {
+    if let Change::Applied {
+        old: Some(old),
+        new,
+    } = change
+        && old == new
+    {
+        return;
+    }
     let node = change.object().node.as_str();
     if !node.is_empty() {
         let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
@@ -359,6 +378,17 @@ fn waits_for_pods(task: &NodePatchTask) -> bool {
         ) => true,
         Some(TaskStep::Join) => has_daemons,
         _ => false,
+    }
+}
+
+/// Whether more than the version of a node has changed.
+fn is_node_news(change: &Change<NodeView>) -> bool {
+    match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => !old.says_the_same(new),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
     }
 }
 

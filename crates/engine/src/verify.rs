@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use shipshape_api::{PendingNode, PendingNodeStatus, VerificationVerdict};
 
 use crate::decision::{Decision, Effect, PodTarget};
-use crate::view::{NodeView, Observed};
+use crate::view::{NodeView, Observed, PodView};
 use control::ControlView;
 use draft::Draft;
 use neighbours::Neighbours;
@@ -50,6 +50,9 @@ pub struct GateSnapshot {
     pub control: ControlView,
     /// Addresses of ready name servers, looked for where a worker may be made.
     pub name_servers: Vec<IpAddr>,
+    /// Pods of daemons on the node that its network may hang on and that are not ready, as namespace/name; looked
+    /// for where an attempt may begin.
+    pub daemons: Vec<String>,
     /// What must be known before the node is removed; asked for only when that is wanted.
     pub removal: Observed<RemovalView>,
     /// Others who have a say in the gate's taints; asked only when it matters.
@@ -125,6 +128,17 @@ pub fn is_gated(node: &NodeView, settings: &GateSettings) -> bool {
         let mut taints = node.taints.iter();
         taints.any(|taint| taint.key == gate.key && taint.effect == gate.effect)
     })
+}
+
+/// Whether a pod is a daemon that a node's network may hang on, as kube-proxy and CNI agents are, and is not ready.
+pub fn is_late_daemon(pod: &PodView) -> bool {
+    is_vital_daemon(pod) && !pod.ready && !pod.terminating && !pod.finished
+}
+
+/// Whether a pod is a daemon with the system's own priority.
+pub fn is_vital_daemon(pod: &PodView) -> bool {
+    let owner = pod.owner.as_ref().map(|(kind, _)| kind.as_str());
+    pod.critical && owner == Some("DaemonSet")
 }
 
 /// Whether the node carries the label of a verified one.

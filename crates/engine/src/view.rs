@@ -191,6 +191,15 @@ impl NodeView {
         }
     }
 
+    /// Whether another reading of the node says the same: only its version may differ.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let other = Self {
+            resource_version: self.resource_version.clone(),
+            ..other.clone()
+        };
+        *self == other
+    }
+
     /// Runs, by UID, that have put something on it: their mark, or their hold. One that has put both
     /// is named twice.
     pub fn marked_by(&self) -> impl Iterator<Item = &String> {

@@ -9,6 +9,7 @@ mod last_words;
 mod leftovers;
 mod operator_process;
 mod own;
+mod own_checks;
 mod runs;
 mod standstill;
 mod troubles;

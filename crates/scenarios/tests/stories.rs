@@ -57,6 +57,7 @@ stories! {
     full_zone: "full-zone.yaml",
     full_zone_recovers: "full-zone-recovers.yaml",
     gates: "gates.yaml",
+    gate_alone: "gate-alone.yaml",
     gate_dns_down: "gate-dns-down.yaml",
     gate_forged: "gate-forged.yaml",
     gate_joins: "gate-joins.yaml",

@@ -2,6 +2,7 @@
 //!
 //! Owns the wiring of client, clouds, servers and signals.
 
+mod own_checks;
 mod reload;
 mod requests;
 pub(crate) mod serve;
@@ -85,6 +86,7 @@ async fn work(
         tuning,
         providers: providers(&config)?,
         etcd: config.etcd.as_ref().map(etcd),
+        own_checks: own_checks::Child::in_pod().map(|child| Arc::new(child) as _),
         election: elects.then(|| election(options, &config, &identity)),
         places: Places {
             lock_namespace,

@@ -30,7 +30,7 @@ use shipshape_cluster::Clock;
 use tokio::task::JoinSet;
 
 pub use delays::Delays;
-pub use kubelet::KubeletControl;
+pub use kubelet::{KubeletControl, checked};
 pub use machines::Kubelets;
 
 pub(crate) use store::Store;

@@ -9,13 +9,15 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
+use kube::Client;
 use kube::Resource;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, ObjectList, Request, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::{Settings, Step, Store};
+use super::spare::Spare;
+use super::{Kept, Settings, Step, Store};
 use crate::backoff::Backoff;
 use crate::error::{Error, Result, call, in_full};
 
@@ -45,7 +47,7 @@ pub(super) struct Follower<K, V> {
 impl<K, V> Follower<K, V>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-    V: Send + Sync + 'static,
+    V: Kept + Send + Sync + 'static,
 {
     /// Runs until dropped.
     pub(super) async fn run(self) {
@@ -91,9 +93,9 @@ where
             ..ListParams::default()
         };
         loop {
-            let page = call("list", &self.kind, self.api.list(&params)).await?;
+            let page = call("list", &self.kind, self.page(&params)).await?;
             let items = page.items.into_iter();
-            entries.extend(items.map(|object| self.store.entry(object)));
+            entries.extend(items.map(|item| self.store.entry(item.object)));
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
                 let version = page.metadata.resource_version.unwrap_or_default();
@@ -107,6 +109,28 @@ where
         }
     }
 
+    /// One page of the list. `Api::list` is not used because it reads whole objects.
+    async fn page(&self, params: &ListParams) -> kube::Result<ObjectList<Spare<K, V>>> {
+        let request = Request::new(self.api.resource_url()).list(params);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client().request(request).await
+    }
+
+    /// What happens from a version on; `Api::watch` is not used for the same reason.
+    async fn events(
+        &self,
+        params: &WatchParams,
+        from: &str,
+    ) -> kube::Result<impl Stream<Item = kube::Result<WatchEvent<Spare<K, V>>>> + use<K, V>> {
+        let request = Request::new(self.api.resource_url()).watch(params, from);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client().request_events(request).await
+    }
+
+    fn client(&self) -> Client {
+        self.api.clone().into_client()
+    }
+
     /// Follows the history from a version on; `from` is moved along with it.
     async fn watch(&self, from: &mut String, backoff: &mut Backoff) -> End {
         let seconds = self.settings.watch_for.as_secs().clamp(1, 290);
@@ -117,7 +141,7 @@ where
             bookmarks: true,
             ..WatchParams::default()
         };
-        let stream = match call("watch", &self.kind, self.api.watch(&params, from)).await {
+        let stream = match call("watch", &self.kind, self.events(&params, from)).await {
             Ok(stream) => stream,
             Err(error) if is_expired(error.status()) => return End::Expired,
             Err(error) => return End::Failed(error),
@@ -146,14 +170,14 @@ where
     }
 
     /// Takes in one event; tells if the watch is over by it.
-    fn take(&self, event: WatchEvent<K>, from: &mut String) -> Option<End> {
+    fn take(&self, event: WatchEvent<Spare<K, V>>, from: &mut String) -> Option<End> {
         let (version, change) = match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let entry = self.store.entry(object);
+            WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                let entry = self.store.entry(item.object);
                 (entry.version().to_owned(), Step::Apply(entry))
             }
-            WatchEvent::Deleted(object) => {
-                let entry = self.store.entry(object);
+            WatchEvent::Deleted(item) => {
+                let entry = self.store.entry(item.object);
                 (entry.version().to_owned(), Step::Delete(entry))
             }
             WatchEvent::Bookmark(mark) => (mark.metadata.resource_version, Step::Mark),

@@ -12,14 +12,14 @@ use kube::api::Api;
 use serde::de::DeserializeOwned;
 
 use super::follow::Follower;
-use super::{CaughtUp, Change, Expectation, Following, Key, Settings, Source, Store};
+use super::{CaughtUp, Change, Expectation, Following, Kept, Key, Settings, Source, Store};
 use crate::error::{Error, Result, call, status_of};
 
 impl<K, V> Store<K, V>
 where
     K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
     K::DynamicType: Default,
-    V: Send + Sync + 'static,
+    V: Kept + Send + Sync + 'static,
 {
     /// Begins to follow the server. `on_change` hears every difference, and only differences; it must
     /// not wait. The following ends when the returned value is dropped.

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
-use shipshape_engine::verify::control::ControlView;
+use shipshape_engine::verify::control::{ControlView, Place};
 use shipshape_engine::verify::neighbours::Neighbours;
 use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
-    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_new_to_us,
-    is_wanted_again, record, worker,
+    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_late_daemon,
+    is_new_to_us, is_wanted_again, record, worker,
 };
 use shipshape_engine::view::{NodeView, Observed, PodView};
 
 use super::neighbours::{self, Stage};
 use super::removal;
-use crate::context::{Context, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
+use crate::context::{Context, PODS_BY_NODE, WORKERS_BY_NODE, WORKERS_OF_CONTROL};
 use crate::error::PassError;
 
 /// Looks at one node; `None` when it is gone or the gate has nothing to do with it. The time is the one to
@@ -59,6 +59,7 @@ pub(super) async fn observe(
             worker: Observed::NotAsked,
             leftovers: Vec::new(),
             name_servers: Vec::new(),
+            daemons: Vec::new(),
             control: ControlView::default(),
             removal: Observed::NotAsked,
             neighbours: Neighbours::default(),
@@ -74,6 +75,11 @@ pub(super) async fn observe(
     let mut snapshot = GateSnapshot {
         leftovers: leftovers(context, &node, name.as_deref()),
         name_servers: Vec::new(),
+        daemons: if attempt.is_none() {
+            late_daemons(context, &node)
+        } else {
+            Vec::new()
+        },
         control: ControlView::default(),
         removal: removal(context, settings, &node, &record).await,
         neighbours: neighbours::look(context, settings, &node, stage(&record, &node, &current))
@@ -91,6 +97,14 @@ pub(super) async fn observe(
         snapshot.name_servers = name_servers(context, settings);
     }
     Ok(Some((snapshot, now)))
+}
+
+/// Daemons on the node that its network may hang on and that are not ready.
+fn late_daemons(context: &Context, node: &NodeView) -> Vec<String> {
+    let pods = context.stores.pods.by_index(PODS_BY_NODE, &node.name);
+    let late = pods.iter().filter(|pod| is_late_daemon(pod));
+    late.map(|pod| format!("{}/{}", pod.namespace, pod.name))
+        .collect()
 }
 
 /// The object that remembers this very node.
@@ -181,10 +195,14 @@ fn control(
     let candidate = turn
         .checked_rem(candidates.len())
         .and_then(|turn| candidates.get(turn));
+    let own = &context.own_runs;
+    let here = own.can_run().then_some(Place::Controller);
+    let there = candidate.map(|node| Place::Node(Box::new(node.as_ref().clone())));
+    let runs = runs.iter().map(|run| run.as_ref().clone());
     ControlView {
-        runs: runs.iter().map(|run| run.as_ref().clone()).collect(),
-        has_dns: candidate.is_some() || has_dns(context, settings),
-        candidate: candidate.map(|node| node.as_ref().clone()),
+        runs: runs.chain(own.runs()).collect(),
+        has_dns: there.is_some() || has_dns(context, settings),
+        candidate: there.or(here),
     }
 }
 

@@ -7,10 +7,11 @@ use shipshape_api::{PendingNode, VerificationVerdict, names};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
+use shipshape_engine::verify::is_vital_daemon;
 use shipshape_engine::verify::outcome::WorkerView;
-use shipshape_engine::view::NodeView;
+use shipshape_engine::view::{NodeView, PodView};
 
-use super::{Queues, wake_all};
+use super::{Queues, is_node_news, is_readiness_news, wake_all};
 use crate::context::{Context, Stores, TASKS_BY_REPLACEMENT};
 
 /// Begins to follow worker pods, where the gate is on.
@@ -22,6 +23,10 @@ pub(super) fn start(context: &Context, queue: &Queue<Key>) -> Option<Following> 
         ..Settings::default()
     };
     let (pending, queue) = (context.stores.pending.clone(), queue.clone());
+    context.own_runs.wake_through({
+        let (pending, queue) = (pending.clone(), queue.clone());
+        move || wake_comparing(&pending, &queue)
+    });
     let api = Api::namespaced(context.client.clone(), namespace);
     Some(context.stores.workers.start(api, settings, move |change| {
         wake_for_worker(&pending, &queue, &change);
@@ -35,6 +40,11 @@ fn wake_for_worker(pending: &Store<PendingNode>, queue: &Queue<Key>, change: &Ch
         return queue.add(Key::cluster(&worker.node));
     }
     queue.add(Key::new(&worker.namespace, &worker.name));
+    wake_comparing(pending, queue);
+}
+
+/// Wakes every node that waits for a comparison.
+fn wake_comparing(pending: &Store<PendingNode>, queue: &Queue<Key>) {
     for record in pending.list() {
         if waits_for_others(&record)
             && let Some(node) = &record.spec.node_name
@@ -86,20 +96,17 @@ fn standing(record: &PendingNode) -> Option<(Option<&String>, Option<Verificatio
     ))
 }
 
+/// A daemon that gets ready may be what its node waits for.
+pub(super) fn wake_for_daemon(queue: &Queue<Key>, change: &Change<PodView>) {
+    let pod = change.object();
+    if is_vital_daemon(pod) && !pod.node.is_empty() && is_readiness_news(change) {
+        queue.add(Key::cluster(&pod.node));
+    }
+}
+
 /// A node wakes itself by all that the gate reads of it.
 pub(super) fn wake_for_node(queue: &Queue<Key>, change: &Change<NodeView>) {
-    let read = |node: &NodeView| NodeView {
-        resource_version: String::new(),
-        ..node.clone()
-    };
-    let is_news = match change {
-        Change::Applied {
-            old: Some(old),
-            new,
-        } => read(old) != read(new),
-        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
-    };
-    if is_news {
+    if is_node_news(change) {
         queue.add(Key::cluster(&change.object().name));
     }
 }

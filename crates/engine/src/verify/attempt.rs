@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::VerificationVerdict;
 
-use super::control::{Comparison, Course, compare, ending_of, overdue_at};
+use super::control::{Comparison, Course, Place, compare, ending_of, overdue_at};
 use super::draft::Draft;
 use super::effect::GateEffect;
 use super::neighbours::{Ownership, POOL_LABEL, complaint, ownership};
@@ -45,8 +45,8 @@ enum Stage {
 impl Draft<'_> {
     /// Begins the next attempt when its time has come and the node is far enough.
     pub(super) fn begin_when_due(&mut self) {
-        if let Some(why) = self.not_yet() {
-            self.wait(why, None);
+        if let Some((why, until)) = self.not_yet() {
+            self.wait(why, until);
             return self.keep_quiet();
         }
         let due = self
@@ -64,22 +64,33 @@ impl Draft<'_> {
         }
     }
 
-    /// What the node lacks before its network can be checked.
-    fn not_yet(&self) -> Option<String> {
+    /// What the node lacks before its network can be checked, and how long that is waited for at most.
+    fn not_yet(&self) -> Option<(String, Option<Timestamp>)> {
         let node = &self.snapshot.node;
         if !node.ready || node.network.unavailable {
-            return Some("the node to be ready".to_owned());
+            return Some(("the node to be ready".to_owned(), None));
         }
         if node.boot_id.is_empty() {
-            return Some("the kubelet to tell its boot id".to_owned());
+            return Some(("the kubelet to tell its boot id".to_owned(), None));
         }
         let mut taints = node.taints.iter();
         if let Some(taint) = taints.find(|taint| NOT_YET.contains(&taint.key.as_str())) {
-            return Some(format!("taint {} to go", taint.key));
+            return Some((format!("taint {} to go", taint.key), None));
         }
         let is_taken_in = node.labels.get(KARPENTER_REGISTERED).map(String::as_str) == Some("true");
-        (node.labels.contains_key(POOL_LABEL) && !is_taken_in)
-            .then(|| "Karpenter to register the node".to_owned())
+        if node.labels.contains_key(POOL_LABEL) && !is_taken_in {
+            return Some(("Karpenter to register the node".to_owned(), None));
+        }
+        self.late_daemon()
+    }
+
+    /// A daemon that the node's network may hang on. A node is ready before its kube-proxy has set any rule, and
+    /// attempts until then would count. One that does not get ready may be what the checks are for.
+    fn late_daemon(&self) -> Option<(String, Option<Timestamp>)> {
+        let daemon = self.snapshot.daemons.first()?;
+        let until = self.known_since()?;
+        let until = until.checked_add(self.settings.daemons_within()).ok()?;
+        (self.now < until).then(|| (format!("pod {daemon} to be ready"), Some(until)))
     }
 
     fn begin(&mut self) {
@@ -110,8 +121,8 @@ impl Draft<'_> {
 
     /// Begins another attempt after an inconclusive one: the deadline counts from now.
     pub(super) fn begin_anew(&mut self) {
-        if let Some(why) = self.not_yet() {
-            return self.wait(why, None);
+        if let Some((why, until)) = self.not_yet() {
+            return self.wait(why, until);
         }
         self.verification.started_at = None;
         self.begin();
@@ -327,14 +338,25 @@ impl Draft<'_> {
         if is_told { ending.at } else { self.now }
     }
 
-    /// Waits until a run on a node in service tells more.
+    /// Waits until a run elsewhere tells more.
     pub(super) fn wait_for_comparison(&mut self, comparison: Comparison) {
-        let words = "the same checks on a node in service";
+        let words = match &self.snapshot.control.candidate {
+            Some(Place::Controller) => "the same checks from the controller",
+            Some(Place::Node(_)) | None => "the same checks on a node in service",
+        };
         match comparison {
-            Comparison::Needed { node, pulls } => {
-                let pod = worker::of_control(&node, pulls, self.settings, self.now);
-                let pod = worker::with_name_servers(pod, &self.snapshot.name_servers);
-                self.effect(GateEffect::EnsureWorker(Box::new(pod)));
+            Comparison::Needed { place, pulls } => {
+                let servers = &self.snapshot.name_servers;
+                self.effect(match place {
+                    Place::Node(node) => {
+                        let pod = worker::of_control(&node, pulls, self.settings, self.now);
+                        let pod = worker::with_name_servers(pod, servers);
+                        GateEffect::EnsureWorker(Box::new(pod))
+                    }
+                    Place::Controller => {
+                        GateEffect::CheckFromHere(worker::variables(self.settings, servers))
+                    }
+                });
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait_on(words, again);
             }

@@ -1,7 +1,7 @@
-//! The comparison: what fails on a node, run on a node in service.
+//! The comparison: what fails on a node, run on a node in service, or by the controller where there is none.
 //!
-//! Owns the question whose fault a failure is. A failure that shows on a node in service too, or that
-//! nobody could compare, is nobody's: nothing may follow from it for the node. Must not decide what follows.
+//! Owns the question whose fault a failure is. A failure that shows elsewhere too, or that nobody could
+//! compare, is nobody's: nothing may follow from it for the node. Must not decide what follows.
 
 use jiff::{SignedDuration, Timestamp};
 use shipshape_api::pending_node::{TEXT_MAX, VerificationFinding};
@@ -20,12 +20,31 @@ const CUT: char = '…';
 /// What is known of the rest of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlView {
-    /// Runs on nodes in service that are still there.
+    /// Runs on nodes in service that are still there, and those of the controller, whose node is empty.
     pub runs: Vec<WorkerView>,
-    /// A node in service on which one could run.
-    pub candidate: Option<NodeView>,
+    /// Where one could run.
+    pub candidate: Option<Place>,
     /// Whether any name server is ready.
     pub has_dns: bool,
+}
+
+/// Where the checks can be run for comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a node in service.
+    Node(Box<NodeView>),
+    /// From the controller's own pod. It knows what its network is like, and nothing of images or sandboxes.
+    Controller,
+}
+
+impl Place {
+    /// Whether a run was made there.
+    fn is_of(&self, run: &WorkerView) -> bool {
+        match self {
+            Self::Node(_) => !run.node.is_empty(),
+            Self::Controller => run.node.is_empty(),
+        }
+    }
 }
 
 /// Whose fault a failure is.
@@ -48,8 +67,8 @@ pub(super) enum Comparison {
     Made(Fault),
     /// A run is under way, until then at most.
     UnderWay(Timestamp),
-    /// A run is needed on this node; with `pulls` it must ask for its image anew.
-    Needed { node: Box<NodeView>, pulls: bool },
+    /// A run is needed there; with `pulls` it must ask for its image anew.
+    Needed { place: Place, pulls: bool },
     /// The latest run is too old, and a new one is due then.
     Later(Timestamp),
 }
@@ -70,15 +89,15 @@ pub(super) fn compare(
     settings: &GateSettings,
     now: Timestamp,
 ) -> Comparison {
-    let Some(candidate) = &control.candidate else {
+    let Some(place) = place_for(failures, control) else {
         return Comparison::Made(alone(failures, control.has_dns));
     };
     let pulls = needs_pull(failures);
     let needed = || Comparison::Needed {
-        node: Box::new(candidate.clone()),
+        place: place.clone(),
         pulls,
     };
-    let Some(run) = latest(control, pulls) else {
+    let Some(run) = latest(control, place, pulls) else {
         return needed();
     };
     let Some(ending) = end_of_run(run, settings, now) else {
@@ -87,6 +106,11 @@ pub(super) fn compare(
     if !is_since(run.created, course.began) || !is_since(ending.at, course.ended) {
         return needed();
     }
+    let compared = &comparable(failures, run, &ending);
+    if compared.is_empty() {
+        return Comparison::Made(alone(failures, control.has_dns));
+    }
+    let failures = compared;
     let fault = match judge(failures, &run.node, &ending) {
         own @ Fault::OfNode { .. } => {
             shared_then(failures, course, control, settings, now).unwrap_or(own)
@@ -96,13 +120,37 @@ pub(super) fn compare(
     Comparison::Made(fault)
 }
 
+/// Where these failures can be compared. Trouble with the pod says nothing that the controller could see too; and
+/// without a name server nobody need ask.
+fn place_for<'a>(failures: &[VerificationFinding], control: &'a ControlView) -> Option<&'a Place> {
+    let has_trouble = failures.iter().any(is_pod_trouble);
+    let place = control.candidate.as_ref()?;
+    let is_blind = *place == Place::Controller && (has_trouble || !control.has_dns);
+    (!is_blind).then_some(place)
+}
+
+/// The failures that a run can speak of. A node runs what the other runs; the controller may lack a settings file
+/// of the workers, or be unable to run any check, and what it has not checked it cannot compare.
+fn comparable(
+    failures: &[VerificationFinding],
+    run: &WorkerView,
+    ending: &Ending,
+) -> Vec<VerificationFinding> {
+    let has_checked = |own: &&VerificationFinding| {
+        let mut findings = ending.findings.iter();
+        !run.node.is_empty() || findings.any(|other| is_same(own, other, ending.omitted))
+    };
+    failures.iter().filter(has_checked).cloned().collect()
+}
+
 /// An image that a node has already says nothing of the registry that another cannot reach.
 fn needs_pull(failures: &[VerificationFinding]) -> bool {
     failures.iter().any(|one| one.check == IMAGE_TROUBLE)
 }
 
-fn latest(control: &ControlView, pulls: bool) -> Option<&WorkerView> {
-    let runs = control.runs.iter().filter(|run| run.pulls || !pulls);
+fn latest<'a>(control: &'a ControlView, place: &Place, pulls: bool) -> Option<&'a WorkerView> {
+    let runs = control.runs.iter();
+    let runs = runs.filter(|run| (run.pulls || !pulls) && place.is_of(run));
     runs.max_by_key(|run| (run.created, run.name.clone()))
 }
 
@@ -148,7 +196,8 @@ pub(super) fn recheck(
         ended: since,
     };
     let made = compare(failures, course, control, settings, now);
-    if control.candidate.is_none() && control.has_dns {
+    let place = place_for(failures, control);
+    if place.is_none() && control.has_dns {
         return by_itself(failures, since, made, now);
     }
     let is_spent = match &made {
@@ -158,12 +207,13 @@ pub(super) fn recheck(
         Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed { .. } => true,
     };
     let pulls = needs_pull(failures);
-    let ended = latest(control, pulls).and_then(|run| end_of_run(run, settings, now));
+    let last = place.and_then(|place| latest(control, place, pulls));
+    let ended = last.and_then(|run| end_of_run(run, settings, now));
     let next = ended.and_then(|ending| ending.at.checked_add(settings.interval()).ok());
-    match (&control.candidate, next) {
+    match (place, next) {
         (Some(_), Some(next)) if is_spent && now < next => Comparison::Later(next),
-        (Some(node), _) if is_spent => Comparison::Needed {
-            node: Box::new(node.clone()),
+        (Some(place), _) if is_spent => Comparison::Needed {
+            place: place.clone(),
             pulls,
         },
         _ => made,
@@ -273,34 +323,45 @@ fn alone(failures: &[VerificationFinding], has_dns: bool) -> Fault {
 }
 
 fn judge(failures: &[VerificationFinding], node: &str, control: &Ending) -> Fault {
+    let place = if node.is_empty() {
+        "from the controller".to_owned()
+    } else {
+        format!("on node {node}")
+    };
     let of_node = |check: String| Fault::OfNode {
         check,
-        passes: Some(format!("on node {node}")),
+        passes: Some(place.clone()),
     };
     if control.passed {
         return of_node(first(failures));
     }
-    // With findings left out of the other list, the check alone must do.
-    let is_same = |own: &VerificationFinding, other: &VerificationFinding| {
-        own.check == other.check && (is_same_target(own, other) || control.omitted > 0)
+    let is_shared = |own: &&VerificationFinding| {
+        let mut others = control.failures();
+        others.any(|other| is_same(own, other, control.omitted))
     };
-    let is_shared =
-        |own: &&VerificationFinding| control.failures().any(|other| is_same(own, other));
     let not_run = control.failures().find(|other| is_pod_trouble(other));
     let own = failures.iter().find(|one| !is_shared(one));
     match (own, not_run) {
         (Some(_), Some(trouble)) => Fault::Elsewhere(format!(
-            "{} failed and could not be compared: on node {node}, {}: {}",
+            "{} failed and could not be compared: {place}, {}: {}",
             first(failures),
             trouble.check,
             trouble.message
         )),
         (Some(own), None) => of_node(own.check.clone()),
+        (None, _) if node.is_empty() => {
+            Fault::Elsewhere(format!("{} fails {place} too", first(failures)))
+        }
         (None, _) => Fault::Elsewhere(format!(
-            "{} fails on node {node} too, which is in service",
+            "{} fails {place} too, which is in service",
             first(failures)
         )),
     }
+}
+
+/// Whether two findings are of the same check. With findings left out of the other list, its name alone must do.
+fn is_same(own: &VerificationFinding, other: &VerificationFinding, omitted: usize) -> bool {
+    own.check == other.check && (is_same_target(own, other) || omitted > 0)
 }
 
 /// Whether two findings are about the same. A report that had to fit into a pod's status may have cut either.

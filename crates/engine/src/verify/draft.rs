@@ -127,6 +127,24 @@ impl<'a> Draft<'a> {
         self.wait(known.unwrap_or_else(|| reason.to_owned()), until);
     }
 
+    /// Since when nothing has been known of this boot's network: since the record said so, or was made.
+    pub(super) fn known_since(&self) -> Option<Timestamp> {
+        let is_of_now = |status: &&PendingNodeStatus| {
+            let known = status.verification.as_ref();
+            known.and_then(|known| known.boot_id.as_ref()) == Some(&self.snapshot.node.boot_id)
+        };
+        let status = self.record.status.as_ref().filter(is_of_now);
+        let told = status.map(|status| status.conditions.as_slice());
+        let told = told.and_then(|all| all.iter().find(|one| one.type_ == NETWORK_VERIFIED));
+        let made = self.record.metadata.creation_timestamp.as_ref();
+        match (self.record.status.as_ref(), told) {
+            (Some(_), Some(told)) => Some(told.last_transition_time.0),
+            // The last word was about another boot: this one is new.
+            (Some(_), None) => Some(self.now),
+            (None, _) => made.map(|made| made.0),
+        }
+    }
+
     /// That a new node is not ready yet is no news until it has lasted.
     pub(super) fn keep_quiet(&mut self) {
         let made = self.record.metadata.creation_timestamp.as_ref();

@@ -13,6 +13,8 @@ use crate::decision::{Effect, NodeTarget, PodTarget};
 pub enum GateEffect {
     /// Creates a pod that checks a node's network, if it does not exist.
     EnsureWorker(Box<Pod>),
+    /// Runs the same checks from the controller's own pod, with these variables, unless it does already.
+    CheckFromHere(Vec<(String, String)>),
     /// Deletes such a pod, whose result is stored; never another.
     DeleteWorker(PodTarget),
     /// Opens the gate: sets the condition, then takes off the taints, by key and effect, and sets the label
@@ -51,6 +53,7 @@ impl GateEffect {
     pub fn name(&self) -> &'static str {
         match self {
             Self::EnsureWorker(_) => "EnsureWorker",
+            Self::CheckFromHere(_) => "CheckFromHere",
             Self::DeleteWorker(_) => "DeleteWorker",
             Self::ReleaseNode { .. } => "ReleaseNode",
             Self::PublishVerdict { .. } => "PublishVerdict",
@@ -67,9 +70,10 @@ impl GateEffect {
             | Self::DeleteWorker(_)
             | Self::RemoveNode(_)
             | Self::DeleteForeign(_) => true,
-            Self::ReleaseNode { .. } | Self::PublishVerdict { .. } | Self::RecordRemovals(_) => {
-                false
-            }
+            Self::CheckFromHere(_)
+            | Self::ReleaseNode { .. }
+            | Self::PublishVerdict { .. }
+            | Self::RecordRemovals(_) => false,
         }
     }
 }

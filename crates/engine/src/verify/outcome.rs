@@ -312,7 +312,7 @@ fn image_of(pod: &Pod) -> &str {
 /// What exit code and message say together. Only code 0 with a report that does not contradict it is a
 /// pass: a program that is not ours may well end with 0. A code other than 0 and 1 says that the checks were
 /// not run.
-fn read(code: i32, message: &str, image: &str, at: Timestamp) -> Ending {
+pub fn read(code: i32, message: &str, image: &str, at: Timestamp) -> Ending {
     let report: Option<Report> = serde_json::from_str(message).ok();
     let Some(report) = report else {
         let said = format!("the checks ended with code {code} and left no report: {message}");

@@ -254,6 +254,9 @@ pub struct VerificationSettings {
     pub mode: Mode,
     /// How long the whole verification of a node may take before it has failed.
     pub deadline_seconds: u32,
+    /// How long pods of DaemonSets with the system's own priority may take to be ready on a node before its
+    /// network is checked without them; 0 waits for none.
+    pub daemons_within_seconds: u32,
     /// Labels of the name servers' pods, by which it is known whether there are any yet.
     pub dns_pods: BTreeMap<String, String>,
 }
@@ -263,6 +266,7 @@ impl Default for VerificationSettings {
         Self {
             mode: Mode::default(),
             deadline_seconds: 900,
+            daemons_within_seconds: 120,
             dns_pods: [("k8s-app".to_owned(), "kube-dns".to_owned())].into(),
         }
     }
@@ -277,6 +281,11 @@ impl GateSettings {
     /// How long the whole verification may take.
     pub fn deadline(&self) -> SignedDuration {
         SignedDuration::from_secs(self.verification.deadline_seconds.into())
+    }
+
+    /// How long the daemons of a node are waited for.
+    pub fn daemons_within(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.verification.daemons_within_seconds.into())
     }
 
     /// Between two runs of the checks on a node in service.

@@ -12,14 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVerdict};
 
-use super::control::ControlView;
+use super::control::{ControlView, Place};
 use super::effect::GateEffect;
 use super::neighbours::Neighbours;
 use super::outcome::{Ending, Trouble, WorkerState, WorkerView};
 use super::settings::{Backoff, GateSettings, Mode};
-use super::{GateSnapshot, decide, is_compared, record, worker};
+use super::{GateSnapshot, decide, is_compared, is_late_daemon, record, worker};
 use crate::decision::{Decision, Effect};
-use crate::view::{NodeView, Observed, TaintView};
+use crate::view::{NodeView, Observed, PodView, TaintView};
 
 const BOOT: &str = "boot-1";
 
@@ -101,6 +101,7 @@ fn snapshot(node: NodeView, record: Option<Verification>) -> GateSnapshot {
         worker: Observed::Absent,
         leftovers: Vec::new(),
         name_servers: Vec::new(),
+        daemons: Vec::new(),
         control: ControlView::default(),
         removal: Observed::NotAsked,
         neighbours: Neighbours {
@@ -177,7 +178,20 @@ fn control(failing: &[&str], began: i64, over: i64) -> ControlView {
     run.created = at(began);
     ControlView {
         runs: vec![run],
-        candidate: Some(peer),
+        candidate: Some(Place::Node(Box::new(peer))),
+        has_dns: true,
+    }
+}
+
+/// The same from the controller, where no node is in service.
+fn own_run(checks: &[(&str, bool)], began: i64, over: i64) -> ControlView {
+    let code = i32::from(checks.iter().any(|(_, ok)| !ok));
+    let mut run = ended(&in_service(""), code, &report(checks), over);
+    run.is_control = true;
+    run.created = at(began);
+    ControlView {
+        runs: vec![run],
+        candidate: Some(Place::Controller),
         has_dns: true,
     }
 }
@@ -283,6 +297,58 @@ fn a_node_that_is_not_far_enough_is_waited_for_and_nothing_counts() {
         assert_eq!(verification(&decision).attempt, None);
         assert!(decision.status.waiting_for.is_some());
     }
+}
+
+#[test]
+fn a_daemon_that_the_network_hangs_on_is_waited_for_but_not_for_ever() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(Verification::default()));
+    seen.daemons = vec!["kube-system/kube-proxy-1".to_owned()];
+    let Observed::Present(record) = &mut seen.record else {
+        panic!("there is a record");
+    };
+    record.metadata.creation_timestamp = Some(Time(at(0)));
+    record.status = None;
+    let look = |seen: &GateSnapshot, now: i64| {
+        let decision = decide(seen, &settings(), at(now));
+        let begins = effects(&decision).contains(&"EnsureWorker");
+        (begins, decision)
+    };
+    let (begins, early) = look(&seen, 100);
+    assert!(!begins);
+    let waits = early.status.waiting_for.clone().unwrap();
+    assert!(
+        waits.contains("kube-system/kube-proxy-1 to be ready"),
+        "{waits}"
+    );
+    assert_eq!(early.wake, Some(at(120)));
+    assert!(look(&seen, 120).0, "it has had its time");
+    // Another boot has the same time, from its first look on.
+    let mut rebooted = seen.clone();
+    let Observed::Present(record) = &mut rebooted.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(early.status);
+    rebooted.node.boot_id = "another".to_owned();
+    let (begins, again) = look(&rebooted, 5_000);
+    assert!(!begins);
+    assert_eq!(again.wake, Some(at(5_120)));
+    seen.daemons.clear();
+    assert!(look(&seen, 1).0, "nothing is late");
+}
+
+#[test]
+fn only_daemons_with_the_systems_priority_are_waited_for() {
+    let daemon = |kind: &str, critical: bool, ready: bool| PodView {
+        owner: Some((kind.to_owned(), "name".to_owned())),
+        critical,
+        ready,
+        ..PodView::default()
+    };
+    assert!(is_late_daemon(&daemon("DaemonSet", true, false)));
+    assert!(!is_late_daemon(&daemon("DaemonSet", true, true)));
+    assert!(!is_late_daemon(&daemon("DaemonSet", false, false)));
+    assert!(!is_late_daemon(&daemon("ReplicaSet", true, false)));
 }
 
 #[test]

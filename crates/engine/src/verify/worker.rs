@@ -33,6 +33,8 @@ const AUTHORITY_PATH: &str = "/var/run/shipshape/authority";
 /// Where settings of the checks are mounted, and the file there.
 const CONFIG_PATH: &str = "/etc/kube-node-ready";
 const CONFIG_FILE: &str = "worker-config.yaml";
+/// The variable that names that file.
+pub const CONFIG_VARIABLE: &str = "WORKER_CONFIG_PATH";
 /// Effects of a taint that keep a pod away.
 const NO_SCHEDULE: &str = "NoSchedule";
 const NO_EXECUTE: &str = "NoExecute";
@@ -107,23 +109,36 @@ pub fn of_control(node: &NodeView, pulls: bool, settings: &GateSettings, now: Ti
 /// Tells the checks which name servers stand behind the service: each is asked by itself, so that one dead
 /// among many shows.
 pub(super) fn with_name_servers(mut pod: Pod, servers: &[IpAddr]) -> Pod {
-    if servers.is_empty() {
+    let Some(variable) = endpoints(servers) else {
         return pod;
-    }
-    let list: Vec<String> = servers
-        .iter()
-        .take(NAME_SERVERS_MAX)
-        .map(ToString::to_string)
-        .collect();
+    };
     let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
     for container in containers {
-        container.env.get_or_insert_default().push(EnvVar {
-            name: "DNS_ENDPOINTS".to_owned(),
-            value: Some(list.join(",")),
-            value_from: None,
-        });
+        let env = container.env.get_or_insert_default();
+        env.push(as_given(variable.clone()));
     }
     pod
+}
+
+fn endpoints(servers: &[IpAddr]) -> Option<(String, String)> {
+    let list = servers.iter().take(NAME_SERVERS_MAX);
+    let list: Vec<String> = list.map(ToString::to_string).collect();
+    (!list.is_empty()).then(|| ("DNS_ENDPOINTS".to_owned(), list.join(",")))
+}
+
+/// What a worker is told of its checks, for whoever runs them without a pod of its own.
+pub(super) fn variables(settings: &GateSettings, servers: &[IpAddr]) -> Vec<(String, String)> {
+    let mut variables = of_checks(settings);
+    variables.extend(endpoints(servers));
+    variables
+}
+
+fn as_given((name, value): (String, String)) -> EnvVar {
+    EnvVar {
+        name,
+        value: Some(value),
+        value_from: None,
+    }
 }
 
 fn pod(node: &NodeView, name: String, kind: &str, settings: &GateSettings) -> Pod {
@@ -274,8 +289,14 @@ fn container(node: &NodeView, settings: &GateSettings) -> Container {
     }
 }
 
-/// What the settings say of the checks, in the variables that `shipshape verify` reads.
 fn environment(node: &NodeView, settings: &GateSettings) -> Vec<EnvVar> {
+    let name = ("NODE_NAME".to_owned(), node.name.clone());
+    let all = std::iter::once(name).chain(of_checks(settings));
+    all.map(as_given).collect()
+}
+
+/// What the settings say of the checks, in the variables that `shipshape verify` reads.
+fn of_checks(settings: &GateSettings) -> Vec<(String, String)> {
     let worker = &settings.worker;
     let seconds = |value: Option<u32>| value.map(|seconds| format!("{seconds}s"));
     let domains = Some(worker.dns_test_domains.join(",")).filter(|list| !list.is_empty());
@@ -284,22 +305,15 @@ fn environment(node: &NodeView, settings: &GateSettings) -> Vec<EnvVar> {
         .as_ref()
         .map(|_| format!("{CONFIG_PATH}/{CONFIG_FILE}"));
     let variables = [
-        ("NODE_NAME", Some(node.name.clone())),
         ("DNS_TEST_DOMAINS", domains),
         ("CHECK_TIMEOUT", seconds(worker.check_timeout_seconds)),
         ("INITIAL_TIMEOUT", seconds(worker.timeout_seconds)),
         ("CLUSTER_DNS_IP", worker.cluster_dns_ip.clone()),
-        ("WORKER_CONFIG_PATH", file),
+        (CONFIG_VARIABLE, file),
     ];
     let given = variables.into_iter();
     given
-        .filter_map(|(name, value)| {
-            Some(EnvVar {
-                name: name.to_owned(),
-                value: Some(value?),
-                value_from: None,
-            })
-        })
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
 }
 

@@ -13,6 +13,7 @@ use shipshape_engine::verify::settings::GateSettings;
 use shipshape_simulator::faults::{FaultyCloud, FaultyEtcd};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::own_checks::OperatorNetwork;
 use super::{StoryError, Troubles};
 use crate::stage::{OPERATOR, Stage};
 
@@ -144,6 +145,7 @@ impl Making {
             clock: self.clock(start),
             providers,
             etcd: self.etcd(),
+            own_checks: Some(Arc::new(OperatorNetwork(self.stage.cloud.clone()))),
             tuning: LiveTuning::fixed(Tuning {
                 settings: Arc::clone(&self.settings),
                 gate: self.gate.clone(),

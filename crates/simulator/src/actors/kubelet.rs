@@ -9,6 +9,8 @@ mod node;
 mod pods;
 mod worker;
 
+pub use worker::checked;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

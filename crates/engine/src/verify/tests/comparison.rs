@@ -48,6 +48,113 @@ fn a_failure_is_compared_before_it_counts() {
 }
 
 #[test]
+fn where_no_node_is_in_service_the_controller_compares() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    let failing = report(&[("dns-udp", false), ("network", true)]);
+    seen.worker = Observed::Present(ended(&node, 1, &failing, 40));
+    seen.name_servers = vec!["10.0.0.2".parse().unwrap()];
+    let look = |control: ControlView| {
+        let mut seen = seen.clone();
+        seen.control = control;
+        let decision = decide(&seen, &settings(), at(51));
+        let told = verification(&decision).clone();
+        (told.verdict, told.failed_attempts, decision)
+    };
+    let (verdict, counted, decision) = look(ControlView {
+        runs: Vec::new(),
+        ..own_run(&[], 0, 0)
+    });
+    assert_eq!((verdict, counted), (None, None));
+    let [Effect::Gate(GateEffect::CheckFromHere(variables))] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    let endpoints = ("DNS_ENDPOINTS".to_owned(), "10.0.0.2".to_owned());
+    assert!(variables.contains(&endpoints), "{variables:?}");
+    let waits = decision.status.waiting_for.unwrap();
+    assert!(waits.contains("from the controller"), "{waits}");
+    let too_old = own_run(&[("dns-udp", false)], -30, 10);
+    assert_eq!(effects(&look(too_old).2), ["CheckFromHere"]);
+    let inconclusive = (Some(VerificationVerdict::Inconclusive), None);
+    let shared = look(own_run(&[("dns-udp", false)], 41, 50));
+    assert_eq!((shared.0, shared.1), inconclusive);
+    let waits = shared.2.status.waiting_for.unwrap();
+    assert!(
+        waits.contains("dns-udp fails from the controller too"),
+        "{waits}"
+    );
+    let counts = [
+        ("it passes there", vec![("dns-udp", true)]),
+        (
+            "another fails there",
+            vec![("dns-udp", true), ("network", false)],
+        ),
+        ("it is not checked there", vec![("network", true)]),
+    ];
+    for (why, checks) in counts {
+        let (verdict, counted, _) = look(own_run(&checks, 41, 50));
+        assert_eq!((verdict, counted), (None, Some(1)), "{why}");
+    }
+    let no_name_server = ControlView {
+        has_dns: false,
+        ..own_run(&[], 0, 0)
+    };
+    let (verdict, counted, decision) = look(no_name_server);
+    assert_eq!(
+        (verdict, counted),
+        inconclusive,
+        "the cluster is being built"
+    );
+    assert!(!effects(&decision).contains(&"CheckFromHere"));
+}
+
+#[test]
+fn the_controller_has_no_say_about_images() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(stuck(&node, "worker-image"));
+    seen.control = own_run(&[("dns-udp", true)], 312, 330);
+    let decision = decide(&seen, &settings(), at(331));
+    let told = verification(&decision);
+    assert_eq!(told.verdict, Some(VerificationVerdict::Inconclusive));
+    assert_eq!(told.failed_attempts, None);
+    assert!(!effects(&decision).contains(&"CheckFromHere"));
+}
+
+#[test]
+fn an_inconclusive_node_is_tried_again_once_the_controller_passes() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    seen.control = own_run(&[("dns-udp", false)], 41, 50);
+    let told = decide(&seen, &settings(), at(51)).status;
+    seen.worker = Observed::Absent;
+    let Observed::Present(record) = &mut seen.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(told);
+    let again = |control: ControlView, now: i64| {
+        let mut seen = seen.clone();
+        seen.control = control;
+        let mut effects = effects(&decide(&seen, &settings(), at(now)));
+        effects.retain(|effect| ["CheckFromHere", "EnsureWorker"].contains(effect));
+        effects
+    };
+    assert!(
+        again(own_run(&[("dns-udp", false)], 41, 50), 55).is_empty(),
+        "not yet"
+    );
+    assert_eq!(
+        again(own_run(&[("dns-udp", false)], 41, 50), 200),
+        ["CheckFromHere"]
+    );
+    assert_eq!(
+        again(own_run(&[("dns-udp", true)], 200, 205), 206),
+        ["EnsureWorker"]
+    );
+}
+
+#[test]
 fn a_comparison_that_could_not_be_made_blames_nobody() {
     let node = node("n");
     let mut seen = snapshot(node.clone(), Some(under_way(&node)));

@@ -15,6 +15,12 @@ pub(super) fn is_worker(pod: &Pod) -> bool {
     pod.labels().contains_key(LABEL_WORKER)
 }
 
+/// Exit code and message of the checks, for somebody who runs them without a pod.
+pub fn checked(network: Network) -> (i32, String) {
+    let End { code, message } = end(network);
+    (code, message)
+}
+
 /// Exit code and message of the checks.
 pub(super) fn end(network: Network) -> End {
     let name = "kubernetes.default.svc.cluster.local. @10.96.0.10:53";

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
-use shipshape_cluster::store::{Following, Settings};
+use shipshape_cluster::store::{Following, Kept, Settings};
 use shipshape_cluster::{Change, Clock, Store};
 use shipshape_engine::view::{NodeView, PodView};
 
@@ -21,6 +21,8 @@ pub(super) struct SeenNode {
     ready: bool,
     closed: bool,
 }
+
+impl Kept for SeenNode {}
 
 impl SeenNode {
     fn of(node: &Node) -> Self {
