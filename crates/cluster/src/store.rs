@@ -10,7 +10,7 @@ mod follow;
 mod kept;
 mod key;
 mod live;
-mod spare;
+pub mod spare;
 mod table;
 mod version;
 

@@ -2,6 +2,7 @@
 //!
 //! Owns the stores and their indexes. Must not hold anything that cannot be rebuilt from the cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -23,7 +24,7 @@ use shipshape_engine::ledger::needs_slot;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::GateSettings;
-use shipshape_engine::view::{AttachmentView, NodeView, PodView};
+use shipshape_engine::view::{AttachmentView, BudgetView, NodeView, PodView};
 use shipshape_provider::Provider;
 use tokio::sync::Notify;
 
@@ -86,7 +87,7 @@ pub(crate) struct Stores {
     pub(crate) pending: Store<PendingNode>,
     pub(crate) nodes: Store<Node, NodeView>,
     pub(crate) pods: Store<Pod, PodView>,
-    pub(crate) budgets: Store<PodDisruptionBudget>,
+    pub(crate) budgets: Store<PodDisruptionBudget, KeptBudget>,
     pub(crate) claims: Store<PersistentVolumeClaim, Claim>,
     pub(crate) attachments: Store<VolumeAttachment, AttachmentView>,
     /// Of a DaemonSet only that it exists.
@@ -151,9 +152,9 @@ impl Stores {
                     let counts = !pod.ready && !pod.finished && !pod.terminating;
                     counts.then(String::new).into_iter().collect()
                 }),
-            budgets: Store::new()
-                .with_index(BUDGETS_BY_NAMESPACE, |budget: &PodDisruptionBudget| {
-                    budget.metadata.namespace.iter().cloned().collect()
+            budgets: Store::keeping(KeptBudget::of)
+                .with_index(BUDGETS_BY_NAMESPACE, |budget: &KeptBudget| {
+                    some(&budget.view.namespace)
                 }),
             claims: Store::keeping(Claim::of)
                 .with_index(CLAIMS_BY_VOLUME, |claim: &Claim| some(&claim.volume)),
@@ -166,6 +167,44 @@ impl Stores {
                     one.is_control.then(String::new).into_iter().collect()
                 }),
         }
+    }
+}
+
+/// What a drain reads of a budget, and whom it has paid for.
+#[derive(Debug)]
+pub(crate) struct KeptBudget {
+    pub(crate) view: BudgetView,
+    /// Names of pods that are on their way out at its cost.
+    pub(crate) charged: BTreeSet<String>,
+}
+
+impl Kept for KeptBudget {}
+
+impl KeptBudget {
+    pub(crate) fn of(budget: PodDisruptionBudget) -> Self {
+        let view = BudgetView::of(&budget);
+        let charged = budget.status.and_then(|status| status.disrupted_pods);
+        Self {
+            view,
+            charged: charged.unwrap_or_default().into_keys().collect(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.view.namespace, &self.view.name)
+    }
+
+    /// Whether it guards other pods than before, or by other rules.
+    pub(crate) fn has_other_rules(&self, before: &Self) -> bool {
+        let rules = |it: &Self| {
+            let view = &it.view;
+            (
+                view.selector.clone(),
+                view.limit.clone(),
+                view.spares_unhealthy,
+            )
+        };
+        rules(self) != rules(before)
     }
 }
 

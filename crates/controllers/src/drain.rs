@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
+use shipshape_cluster::store::spare;
 use shipshape_engine::drain::{Around, is_guarded};
 use shipshape_engine::view::{AttachmentView, BudgetView, Observed, PodView};
 
@@ -43,19 +44,12 @@ pub(crate) async fn live_pods(context: &Context, node: &str) -> Observed<Vec<Pod
     let params = ListParams::default()
         .fields(&format!("spec.nodeName={node}"))
         .limit(POD_PAGE);
-    match api.list(&params).await {
-        Ok(list)
-            if list
-                .metadata
-                .continue_
-                .as_deref()
-                .unwrap_or_default()
-                .is_empty() =>
-        {
-            let listed = list.items.iter().map(PodView::of).collect();
+    match spare::list::<_, PodView>(&api, &params).await {
+        Ok((pods, false)) => {
+            let listed = pods.iter().map(PodView::of).collect();
             confirmed(listed, &pods_as_stored(context, node))
         }
-        Ok(_) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
+        Ok((_, true)) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
         Err(error) => Observed::Unknown(in_full(&error)),
     }
 }
@@ -95,7 +89,7 @@ pub(crate) fn budgets_as_stored<'a>(
     namespaces
         .into_iter()
         .flat_map(|namespace| stored.by_index(BUDGETS_BY_NAMESPACE, namespace))
-        .map(|budget| BudgetView::of(&budget))
+        .map(|budget| budget.view.clone())
         .collect()
 }
 

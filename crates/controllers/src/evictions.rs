@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use shipshape_cluster::Key;
 use shipshape_cluster::queue::Queue;
 use shipshape_engine::decision::PodTarget;
 use shipshape_engine::drain::Refusal;
 use shipshape_engine::view::BudgetView;
 
+use crate::context::KeptBudget;
 use asked::AskedPods;
 use waiters::Waiters;
 
@@ -169,16 +169,14 @@ impl Evictions {
 
     /// A budget has changed: what it has paid for is settled, and as many of those who wait for it are
     /// called as it has room for.
-    pub(crate) fn saw_budget(&self, budget: &PodDisruptionBudget) {
-        let key = Key::of(budget);
-        let status = budget.status.as_ref();
-        let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
-        let names = |pod: &str| disrupted.is_some_and(|pods| pods.contains_key(pod));
-        let allowed = status.map_or(0, |status| status.disruptions_allowed);
+    pub(crate) fn saw_budget(&self, budget: &KeptBudget) {
+        let key = budget.key();
         let mut memory = self.memory();
-        memory.asked.saw_budget(&key, names);
+        memory
+            .asked
+            .saw_budget(&key, |pod| budget.charged.contains(pod));
         memory.note_change(&key.namespace);
-        memory.allowed.insert(key.clone(), allowed);
+        memory.allowed.insert(key.clone(), budget.view.allowed);
         memory.offer_anew(&key);
     }
 

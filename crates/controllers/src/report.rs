@@ -30,7 +30,7 @@ where
         + Clone
         + DeserializeOwned
         + std::fmt::Debug,
-    K::Status: Serialize,
+    K::Status: Serialize + PartialEq,
 {
     let key = Key::of(observed);
     let api: Api<K> = Api::namespaced(context.client.clone(), &key.namespace);

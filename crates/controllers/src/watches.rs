@@ -7,7 +7,7 @@ mod at_gate;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use jiff::Timestamp;
 use kube::Api;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode, TaskStep};
 use shipshape_cluster::queue::Queue;
@@ -19,7 +19,7 @@ use shipshape_engine::run::is_over;
 use shipshape_engine::view::{BudgetView, NodeView, PodView, is_kept};
 
 use crate::context::{
-    Context, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
+    Context, KeptBudget, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
     TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP, run_term, standing_of,
 };
 use crate::drain;
@@ -108,14 +108,15 @@ fn start_around(context: &Context, queues: &Queues) -> Vec<Following> {
     vec![
         stores.pods.start(Api::all(client()), Settings::default(), {
             let (stores, queues) = (stores.clone(), queues.clone());
-            let evictions = context.evictions.clone();
+            let (evictions, clock) = (context.evictions.clone(), context.clock);
             let is_gated = context.gate.is_some();
             move |change| {
                 if is_gated {
                     at_gate::wake_for_daemon(&queues.gate, &change);
                 }
+                let is_as_asked = is_as_asked(&evictions, &change, clock.now());
                 note_leaving(&evictions, &change);
-                wake_for_pod(&stores, &queues.tasks, &change);
+                wake_for_pod(&stores, &queues.tasks, &change, is_as_asked);
                 wake_for_homeless(&stores.runs, &queues.runs, &change);
             }
         }),
@@ -325,18 +326,13 @@ fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Chang
 }
 
 /// The drain of its node waits for a pod, the join of its node may, and the gates wait for pods that
-/// become ready anywhere. A change that no decision can see is no news.
-fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>) {
-    if let Change::Applied {
-        old: Some(old),
-        new,
-    } = change
-        && old == new
-    {
+/// become ready anywhere. A change that no decision can see is no news, nor is what the drain has just asked for.
+fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>, is_as_asked: bool) {
+    if !is_pod_news(change) {
         return;
     }
     let node = change.object().node.as_str();
-    if !node.is_empty() {
+    if !node.is_empty() && !is_as_asked {
         let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
         let node = stores.nodes.get(&Key::cluster(node));
         if let Some(id) = node.as_ref().and_then(|node| node.provider_id.as_ref()) {
@@ -381,6 +377,37 @@ fn waits_for_pods(task: &NodePatchTask) -> bool {
     }
 }
 
+/// Whether a pod begins to leave that was asked to: its drain has counted it as leaving since it asked.
+fn is_as_asked(evictions: &Evictions, change: &Change<PodView>, now: Timestamp) -> bool {
+    match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => !old.terminating && new.terminating && evictions.is_asked(&new.uid, now),
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => false,
+    }
+}
+
+/// Whether a pod has changed in what anybody reads of it. Of one that is leaving that is until when, what holds
+/// it, and whether it has ended: each pod of a node that is emptied goes through several changes before it is gone.
+fn is_pod_news(change: &Change<PodView>) -> bool {
+    let leaving = |pod: &PodView| {
+        let (uid, finalizers) = (pod.uid.clone(), pod.finalizers.clone());
+        (uid, pod.gone_by, finalizers, pod.finished)
+    };
+    match change {
+        Change::Applied {
+            old: Some(old),
+            new,
+        } if old.terminating && new.terminating => leaving(old) != leaving(new),
+        Change::Applied {
+            old: Some(old),
+            new,
+        } => old != new,
+        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
+    }
+}
+
 /// Whether more than the version of a node has changed.
 fn is_node_news(change: &Change<NodeView>) -> bool {
     match change {
@@ -411,16 +438,16 @@ fn is_newly_satisfied(before: Option<&BudgetView>, now: &BudgetView) -> bool {
 /// A budget with room wakes as many of the tasks that wait for it as can use it; one that guards other
 /// pods than before wakes those whose pods it guards now. A budget that only lost room wakes nobody:
 /// each eviction has its budget written several times, and many tasks may wait for it.
-fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDisruptionBudget>) {
-    let key = Key::of(change.object().as_ref());
+fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<KeptBudget>) {
+    let key = change.object().key();
     let (old, new) = match change {
         Change::Deleted { .. } => return context.evictions.lost_budget(&key),
         Change::Applied { old, new } => (old.as_deref(), new.as_ref()),
     };
     context.evictions.saw_budget(new);
-    let has_new_rules = old.is_none_or(|old| old.spec != new.spec);
-    let (before, view) = (old.map(BudgetView::of), BudgetView::of(new));
-    if has_new_rules || is_newly_satisfied(before.as_ref(), &view) {
+    let has_new_rules = old.is_none_or(|old| new.has_other_rules(old));
+    let (before, view) = (old.map(|old| &old.view), &new.view);
+    if has_new_rules || is_newly_satisfied(before, view) {
         context.evictions.call_all(&key);
     }
     if has_new_rules {
@@ -428,8 +455,7 @@ fn wake_for_budget(context: &Context, queue: &Queue<Key>, change: &Change<PodDis
         let draining = steps.flat_map(|step| context.stores.tasks.by_index(TASKS_BY_STEP, step));
         let newly_guarded = draining.filter(|task| {
             let pods = drain::pods_as_stored(context, &task.spec.node_name);
-            pods.iter()
-                .any(|pod| is_guarded(pod, &view).unwrap_or(true))
+            pods.iter().any(|pod| is_guarded(pod, view).unwrap_or(true))
         });
         wake_all(queue, newly_guarded.collect());
     }
@@ -443,7 +469,67 @@ fn wake_all(queue: &Queue<Key>, tasks: Vec<Arc<NodePatchTask>>) {
 
 #[cfg(test)]
 mod tests {
+    use shipshape_engine::decision::PodTarget;
+
     use super::*;
+
+    fn pod(terminating: bool, ready: bool) -> PodView {
+        PodView {
+            uid: "uid".to_owned(),
+            terminating,
+            ready,
+            ..PodView::default()
+        }
+    }
+
+    fn change(old: PodView, new: PodView) -> Change<PodView> {
+        Change::Applied {
+            old: Some(Arc::new(old)),
+            new: Arc::new(new),
+        }
+    }
+
+    #[test]
+    fn of_a_pod_that_leaves_only_what_a_drain_reads_is_news() {
+        let (leaving, still) = (pod(true, true), pod(true, false));
+        assert!(!is_pod_news(&change(leaving.clone(), still.clone())));
+        let ended = PodView {
+            finished: true,
+            ..still.clone()
+        };
+        let held = PodView {
+            finalizers: vec!["a/b".to_owned()],
+            ..still.clone()
+        };
+        let another = PodView {
+            uid: "another".to_owned(),
+            ..still.clone()
+        };
+        for news in [ended, held, another] {
+            assert!(is_pod_news(&change(still.clone(), news)));
+        }
+        assert!(is_pod_news(&change(pod(false, true), pod(false, false))));
+        assert!(is_pod_news(&change(pod(false, true), leaving.clone())));
+        assert!(!is_pod_news(&change(pod(false, true), pod(false, true))));
+        let old = Arc::new(leaving);
+        assert!(is_pod_news(&Change::Deleted { old }));
+    }
+
+    #[test]
+    fn a_pod_that_somebody_else_sends_away_wakes_its_drain() {
+        let (evictions, now) = (Evictions::default(), Timestamp::UNIX_EPOCH);
+        let begins = change(pod(false, true), pod(true, true));
+        assert!(!is_as_asked(&evictions, &begins, now));
+        let target = PodTarget {
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+            uid: "uid".to_owned(),
+        };
+        evictions.take(&target, None, now);
+        assert!(is_as_asked(&evictions, &begins, now));
+        let goes_on = change(pod(true, true), pod(true, false));
+        assert!(!is_as_asked(&evictions, &goes_on, now));
+    }
 
     #[test]
     fn a_budget_calls_everyone_when_it_comes_to_be_satisfied_and_not_while_it_stays_so() {

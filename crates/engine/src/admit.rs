@@ -4,7 +4,9 @@
 //! a task at work that the ledger has lost (`crate::ledger::Slotless`), and the grants returned here only become real by a write guarded by the version that was
 //! read. Called by `run` with a handful of waiting nodes, so its cost does not grow with the cluster.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use shipshape_api::NodePatchRunSpec;
@@ -23,7 +25,7 @@ pub struct Waiting {
     /// The node.
     pub node: NodeView,
     /// Pods bound to it now.
-    pub pods: Vec<PodView>,
+    pub pods: Vec<Arc<PodView>>,
     /// The task that it will get, as `namespace/name`.
     pub task: String,
     /// The group that will launch its replacement, read live; asked for only where its maximum is a
@@ -345,8 +347,12 @@ fn slot(candidate: &Waiting, owner: &str, important: bool, now: Timestamp) -> Sl
 }
 
 /// Whether any of these pods is one that the run calls important.
-pub fn is_important(selectors: &[PodSelector], pods: &[PodView]) -> Result<bool, UnknownOperator> {
-    for pod in pods.iter().filter(|pod| !pod.finished) {
+pub fn is_important(
+    selectors: &[PodSelector],
+    pods: &[impl Borrow<PodView>],
+) -> Result<bool, UnknownOperator> {
+    let pods = pods.iter().map(Borrow::borrow);
+    for pod in pods.filter(|pod| !pod.finished) {
         for wanted in selectors {
             let in_namespace = wanted.namespace().is_none_or(|name| name == pod.namespace);
             if in_namespace && selector::matches(&wanted.label_selector, &pod.labels)? {

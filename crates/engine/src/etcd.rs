@@ -4,6 +4,7 @@
 //! live look has found. A member that gave no clear answer counts as sick, never as healthy. Read by
 //! `admit` before a control plane begins, and by `replace` before anything that cannot be taken back.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use crate::labels::LabelSet as _;
@@ -214,8 +215,8 @@ pub fn quorum(voters: usize) -> usize {
 }
 
 /// Whether one of these pods is etcd as kubeadm runs it.
-pub fn runs_member(pods: &[PodView]) -> bool {
-    pods.iter().any(|pod| {
+pub fn runs_member(pods: &[impl Borrow<PodView>]) -> bool {
+    pods.iter().map(Borrow::borrow).any(|pod: &PodView| {
         pod.mirror
             && pod.namespace == "kube-system"
             && pod.labels.value("component") == Some("etcd")

@@ -10,13 +10,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use kube::Client;
 use kube::Resource;
-use kube::api::{Api, ListParams, ObjectList, Request, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, Request, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::spare::Spare;
+use super::spare::{Spare, page};
 use super::{Kept, Settings, Step, Store};
 use crate::backoff::Backoff;
 use crate::error::{Error, Result, call, in_full};
@@ -93,7 +92,7 @@ where
             ..ListParams::default()
         };
         loop {
-            let page = call("list", &self.kind, self.page(&params)).await?;
+            let page = call("list", &self.kind, page::<K, V>(&self.api, &params)).await?;
             let items = page.items.into_iter();
             entries.extend(items.map(|item| self.store.entry(item.object)));
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -109,14 +108,7 @@ where
         }
     }
 
-    /// One page of the list. `Api::list` is not used because it reads whole objects.
-    async fn page(&self, params: &ListParams) -> kube::Result<ObjectList<Spare<K, V>>> {
-        let request = Request::new(self.api.resource_url()).list(params);
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        self.client().request(request).await
-    }
-
-    /// What happens from a version on; `Api::watch` is not used for the same reason.
+    /// What happens from a version on. `Api::watch` is not used because it reads whole objects.
     async fn events(
         &self,
         params: &WatchParams,
@@ -124,11 +116,8 @@ where
     ) -> kube::Result<impl Stream<Item = kube::Result<WatchEvent<Spare<K, V>>>> + use<K, V>> {
         let request = Request::new(self.api.resource_url()).watch(params, from);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        self.client().request_events(request).await
-    }
-
-    fn client(&self) -> Client {
-        self.api.clone().into_client()
+        let client = self.api.clone().into_client();
+        client.request_events(request).await
     }
 
     /// Follows the history from a version on; `from` is moved along with it.

@@ -1,6 +1,6 @@
 //! Reads an object without the fields that nobody keeps.
 //!
-//! Owns the reading of list and watch answers field by field: what is left out is skipped in the text and
+//! Owns the reading of answers field by field, for stores and for live looks: what is left out is skipped in the text and
 //! never built. `managedFields` are always left out; they are as long as the object itself, and a tree of
 //! small values. A store that keeps a view names the fields that the view is made of. Must not change what is read of any other
 //! field. Written here because serde has no way to leave out fields of a type that somebody else has defined.
@@ -8,8 +8,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use kube::Resource;
+use kube::api::{Api, GetParams, ListParams, ObjectList, Request};
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde::{Deserialize, Deserializer};
 
 use super::Kept;
@@ -43,6 +47,49 @@ impl<'de, K: Deserialize<'de>, V: Kept> Deserialize<'de> for Spare<K, V> {
             kept_as: PhantomData,
         })
     }
+}
+
+/// Reads one object live, of which only those fields are read that a `V` is made of.
+pub async fn get_opt<K, V>(api: &Api<K>, name: &str) -> kube::Result<Option<K>>
+where
+    K: Resource + Clone + DeserializeOwned,
+    V: Kept,
+{
+    let request = Request::new(api.resource_url()).get(name, &GetParams::default());
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let client = api.clone().into_client();
+    match client.request::<Spare<K, V>>(request).await {
+        Ok(found) => Ok(Some(found.object)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same for a list: its objects, and whether there are more of them.
+pub async fn list<K, V>(api: &Api<K>, params: &ListParams) -> kube::Result<(Vec<K>, bool)>
+where
+    K: Resource + Clone + DeserializeOwned,
+    V: Kept,
+{
+    let page = page::<K, V>(api, params).await?;
+    let more = page.metadata.continue_.as_deref();
+    let has_more = more.is_some_and(|token| !token.is_empty());
+    let items = page.items.into_iter();
+    Ok((items.map(|item| item.object).collect(), has_more))
+}
+
+/// One page of a list.
+pub(super) async fn page<K, V>(
+    api: &Api<K>,
+    params: &ListParams,
+) -> kube::Result<ObjectList<Spare<K, V>>>
+where
+    K: Resource + Clone + DeserializeOwned,
+    V: Kept,
+{
+    let request = Request::new(api.resource_url()).list(params);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request(request).await
 }
 
 /// Whether a field of a struct is read.

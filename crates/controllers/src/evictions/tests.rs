@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
@@ -28,7 +28,7 @@ fn view(allowed: i32) -> BudgetView {
     }
 }
 
-fn object(allowed: i32, disrupted: &[&str]) -> PodDisruptionBudget {
+fn object(allowed: i32, disrupted: &[&str]) -> KeptBudget {
     let mut budget = PodDisruptionBudget::default();
     budget.metadata.namespace = Some("shop".to_owned());
     budget.metadata.name = Some("web".to_owned());
@@ -41,7 +41,7 @@ fn object(allowed: i32, disrupted: &[&str]) -> PodDisruptionBudget {
         disrupted_pods: Some(pods),
         ..PodDisruptionBudgetStatus::default()
     });
-    budget
+    KeptBudget::of(budget)
 }
 
 fn room(evictions: &Evictions, allowed: i32, now: Timestamp) -> i32 {

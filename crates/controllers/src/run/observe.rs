@@ -20,7 +20,7 @@ use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
 use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
-use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
+use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use super::line::{Part, Turn};
 use super::{autoscalers, groups, newcomers};
@@ -243,9 +243,8 @@ impl Look<'_> {
         if stores.tasks.get(&Key::new(&namespace, &name)).is_some() {
             return None;
         }
-        let pods = stores.pods.by_index(PODS_BY_NODE, &node.name);
         Some(Waiting {
-            pods: pods.iter().map(|pod| PodView::clone(pod)).collect(),
+            pods: stores.pods.by_index(PODS_BY_NODE, &node.name),
             task: format!("{namespace}/{name}"),
             node: NodeView::clone(&node),
             group: Observed::NotAsked,

@@ -18,6 +18,7 @@ use shipshape_api::{
 };
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
+use shipshape_cluster::store::spare;
 use shipshape_engine::admit;
 use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role};
@@ -431,11 +432,8 @@ impl Look<'_> {
 
     async fn live_node(&self, name: &str) -> Observed<NodeView> {
         let api: Api<Node> = Api::all(self.context.client.clone());
-        answer(
-            api.get_opt(name)
-                .await
-                .map(|node| node.as_ref().map(NodeView::of)),
-        )
+        let live = spare::get_opt::<_, NodeView>(&api, name).await;
+        answer(live.map(|node| node.as_ref().map(NodeView::of)))
     }
 
     /// How a new node stands at the gate, by the record that the gate keeps of it.

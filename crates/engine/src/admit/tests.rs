@@ -87,7 +87,7 @@ fn stacked(name: &str) -> Waiting {
         ..PodView::default()
     };
     Waiting {
-        pods: vec![etcd],
+        pods: vec![Arc::new(etcd)],
         ..control_plane(name)
     }
 }

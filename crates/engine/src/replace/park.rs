@@ -4,6 +4,8 @@
 //! machine, has lifted its cordon and given its slot back, and comes back as soon as what was in its
 //! way is gone, or in the last round of its run.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::LOCKED;
@@ -207,9 +209,10 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
     let Some(run) = draft.snapshot.run.spec.clone() else {
         return draft.wait("the run, which is not there".to_owned(), None);
     };
+    let pods = draft.snapshot.pods.present();
     let waiting = Waiting {
         node,
-        pods: draft.snapshot.pods.present().cloned().unwrap_or_default(),
+        pods: pods.into_iter().flatten().cloned().map(Arc::new).collect(),
         task: task_key(draft),
         group: group_to_ask(draft, &run),
     };

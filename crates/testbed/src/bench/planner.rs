@@ -3,6 +3,7 @@
 //! Owns the made-up cluster and the two goals. Nothing here talks to anybody.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -131,7 +132,7 @@ fn first_in_line(
     let waiting = names.filter_map(|name| {
         Some(Waiting {
             node: (*by_name.get(name.as_str())?).clone(),
-            pods: pods.get(name)?.clone(),
+            pods: pods.get(name)?.iter().cloned().map(Arc::new).collect(),
             task: format!("default/task-{name}"),
             group: Observed::NotAsked,
         })
