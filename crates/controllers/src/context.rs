@@ -2,7 +2,6 @@
 //!
 //! Owns the stores and their indexes. Must not hold anything that cannot be rebuilt from the cluster.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -17,14 +16,13 @@ use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
 use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::removals::RemovalStore;
-use shipshape_cluster::store::{Fields, Kept};
 use shipshape_cluster::worker::Workers;
-use shipshape_cluster::{Clock, Key, Store};
+use shipshape_cluster::{Clock, Store};
 use shipshape_engine::ledger::needs_slot;
 use shipshape_engine::settings::Settings;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::GateSettings;
-use shipshape_engine::view::{AttachmentView, BudgetView, NodeView, PodView};
+use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 use shipshape_provider::Provider;
 use tokio::sync::Notify;
 
@@ -33,6 +31,7 @@ use crate::etcd::EtcdAccess;
 use crate::evictions::Evictions;
 use crate::gate::neighbours::Neighbourhood;
 use crate::gate::own::{OwnChecks, OwnRuns};
+use crate::kept::{Claim, KeptBudget};
 use crate::metered::Metered;
 use crate::operator::{Places, Providers};
 use crate::run::autoscalers::Looks;
@@ -166,74 +165,6 @@ impl Stores {
                 .with_index(WORKERS_OF_CONTROL, |one| {
                     one.is_control.then(String::new).into_iter().collect()
                 }),
-        }
-    }
-}
-
-/// What a drain reads of a budget, and whom it has paid for.
-#[derive(Debug)]
-pub(crate) struct KeptBudget {
-    pub(crate) view: BudgetView,
-    /// Names of pods that are on their way out at its cost.
-    pub(crate) charged: BTreeSet<String>,
-}
-
-impl Kept for KeptBudget {}
-
-impl KeptBudget {
-    pub(crate) fn of(budget: PodDisruptionBudget) -> Self {
-        let view = BudgetView::of(&budget);
-        let charged = budget.status.and_then(|status| status.disrupted_pods);
-        Self {
-            view,
-            charged: charged.unwrap_or_default().into_keys().collect(),
-        }
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        Key::new(&self.view.namespace, &self.view.name)
-    }
-
-    /// Whether it guards other pods than before, or by other rules.
-    pub(crate) fn has_other_rules(&self, before: &Self) -> bool {
-        let rules = |it: &Self| {
-            let view = &it.view;
-            (
-                view.selector.clone(),
-                view.limit.clone(),
-                view.spares_unhealthy,
-            )
-        };
-        rules(self) != rules(before)
-    }
-}
-
-/// What a drain reads of a claim.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    pub(crate) key: Key,
-    /// Name of the volume that it is bound to, or the empty string.
-    pub(crate) volume: String,
-}
-
-impl Kept for Claim {
-    const FIELDS: Fields = &[
-        (
-            "PersistentVolumeClaim",
-            &["apiVersion", "kind", "metadata", "spec"],
-        ),
-        ("PersistentVolumeClaimSpec", &["volumeName"]),
-    ];
-}
-
-impl Claim {
-    fn of(claim: PersistentVolumeClaim) -> Self {
-        Self {
-            key: Key::of(&claim),
-            volume: claim
-                .spec
-                .and_then(|spec| spec.volume_name)
-                .unwrap_or_default(),
         }
     }
 }

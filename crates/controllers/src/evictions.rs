@@ -19,7 +19,7 @@ use shipshape_engine::decision::PodTarget;
 use shipshape_engine::drain::Refusal;
 use shipshape_engine::view::BudgetView;
 
-use crate::context::KeptBudget;
+use crate::kept::KeptBudget;
 use asked::AskedPods;
 use waiters::Waiters;
 

@@ -10,6 +10,7 @@ mod error;
 mod etcd;
 mod evictions;
 mod gate;
+mod kept;
 mod metered;
 mod operator;
 mod pending;

@@ -4,27 +4,27 @@
 //! too often is cheap, once too seldom is a hang.
 
 mod at_gate;
+mod of_pods;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::Api;
-use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNode};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
-use shipshape_engine::closing::may_reopen;
 use shipshape_engine::drain::is_guarded;
 use shipshape_engine::run::is_over;
-use shipshape_engine::view::{BudgetView, NodeView, PodView, is_kept};
+use shipshape_engine::view::{BudgetView, NodeView, is_kept};
 
 use crate::context::{
-    Context, KeptBudget, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
+    Context, PENDING_BY_MACHINE, PENDING_BY_TASK, Standing, Stores, TASKS_BY_NODE,
     TASKS_BY_REPLACEMENT, TASKS_BY_RUN, TASKS_BY_STEP, run_term, standing_of,
 };
 use crate::drain;
-use crate::evictions::Evictions;
+use crate::kept::KeptBudget;
 use crate::relics::has_let_go;
+use of_pods::{is_as_asked, note_leaving, wake_drain, wake_for_homeless, wake_for_pod};
 
 /// The queues of all controllers.
 #[derive(Clone)]
@@ -274,25 +274,6 @@ fn wake_for_node(stores: &Stores, queues: &Queues, change: &Change<NodeView>) {
     }
 }
 
-/// A pod that leaves, or whose name another has taken, settles what was asked of it.
-fn note_leaving(evictions: &Evictions, change: &Change<PodView>) {
-    let gone = match change {
-        Change::Applied { new, .. } if new.terminating => Some(new),
-        Change::Applied { old, new } => old.as_ref().filter(|old| old.uid != new.uid),
-        Change::Deleted { old } => Some(old),
-    };
-    if let Some(pod) = gone {
-        evictions.saw_leaving(&pod.uid);
-    }
-}
-
-/// A volume that is detached lets the drain of its node go on.
-fn wake_drain(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &str) {
-    let mut waiting = tasks.by_index(TASKS_BY_NODE, node);
-    waiting.retain(|task| waits_for_pods(task));
-    wake_all(queue, waiting);
-}
-
 /// What a run tells its tasks: that they are called off, held back, or in the last round.
 fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Change<NodePatchRun>) {
     let told = |run: &NodePatchRun| {
@@ -325,89 +306,6 @@ fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Chang
     }
 }
 
-/// The drain of its node waits for a pod, the join of its node may, and the gates wait for pods that
-/// become ready anywhere. A change that no decision can see is no news, nor is what the drain has just asked for.
-fn wake_for_pod(stores: &Stores, queue: &Queue<Key>, change: &Change<PodView>, is_as_asked: bool) {
-    if !is_pod_news(change) {
-        return;
-    }
-    let node = change.object().node.as_str();
-    if !node.is_empty() && !is_as_asked {
-        let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
-        let node = stores.nodes.get(&Key::cluster(node));
-        if let Some(id) = node.as_ref().and_then(|node| node.provider_id.as_ref()) {
-            waiting.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
-        }
-        waiting.retain(|task| waits_for_pods(task));
-        wake_all(queue, waiting);
-    }
-    if is_readiness_news(change) {
-        for step in ["Settle", "Recover", "Parked"] {
-            wake_all(queue, stores.tasks.by_index(TASKS_BY_STEP, step));
-        }
-    }
-}
-
-/// A pod that finds no place may open nodes that a run has closed.
-fn wake_for_homeless(runs: &Store<NodePatchRun>, queue: &Queue<Key>, change: &Change<PodView>) {
-    let Change::Applied { old, new } = change else {
-        return;
-    };
-    let was_homeless = old.as_ref().is_some_and(|old| old.homeless_since.is_some());
-    if new.homeless_since.is_some() && !was_homeless {
-        for run in runs.list().iter().filter(|run| may_reopen(run)) {
-            queue.add(Key::of(run.as_ref()));
-        }
-    }
-}
-
-fn waits_for_pods(task: &NodePatchTask) -> bool {
-    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
-    let has_daemons = !task.spec.required_node_daemon_pod_selectors.is_empty();
-    match step {
-        Some(
-            TaskStep::Drain
-            | TaskStep::RemoveMember
-            | TaskStep::Remove
-            | TaskStep::Undo
-            | TaskStep::Parked,
-        ) => true,
-        Some(TaskStep::Join) => has_daemons,
-        _ => false,
-    }
-}
-
-/// Whether a pod begins to leave that was asked to: its drain has counted it as leaving since it asked.
-fn is_as_asked(evictions: &Evictions, change: &Change<PodView>, now: Timestamp) -> bool {
-    match change {
-        Change::Applied {
-            old: Some(old),
-            new,
-        } => !old.terminating && new.terminating && evictions.is_asked(&new.uid, now),
-        Change::Applied { old: None, .. } | Change::Deleted { .. } => false,
-    }
-}
-
-/// Whether a pod has changed in what anybody reads of it. Of one that is leaving that is until when, what holds
-/// it, and whether it has ended: each pod of a node that is emptied goes through several changes before it is gone.
-fn is_pod_news(change: &Change<PodView>) -> bool {
-    let leaving = |pod: &PodView| {
-        let (uid, finalizers) = (pod.uid.clone(), pod.finalizers.clone());
-        (uid, pod.gone_by, finalizers, pod.finished)
-    };
-    match change {
-        Change::Applied {
-            old: Some(old),
-            new,
-        } if old.terminating && new.terminating => leaving(old) != leaving(new),
-        Change::Applied {
-            old: Some(old),
-            new,
-        } => old != new,
-        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
-    }
-}
-
 /// Whether more than the version of a node has changed.
 fn is_node_news(change: &Change<NodeView>) -> bool {
     match change {
@@ -415,16 +313,6 @@ fn is_node_news(change: &Change<NodeView>) -> bool {
             old: Some(old),
             new,
         } => !old.says_the_same(new),
-        Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
-    }
-}
-
-fn is_readiness_news(change: &Change<PodView>) -> bool {
-    match change {
-        Change::Applied {
-            old: Some(old),
-            new,
-        } => old.ready != new.ready,
         Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
     }
 }
@@ -469,67 +357,7 @@ fn wake_all(queue: &Queue<Key>, tasks: Vec<Arc<NodePatchTask>>) {
 
 #[cfg(test)]
 mod tests {
-    use shipshape_engine::decision::PodTarget;
-
     use super::*;
-
-    fn pod(terminating: bool, ready: bool) -> PodView {
-        PodView {
-            uid: "uid".to_owned(),
-            terminating,
-            ready,
-            ..PodView::default()
-        }
-    }
-
-    fn change(old: PodView, new: PodView) -> Change<PodView> {
-        Change::Applied {
-            old: Some(Arc::new(old)),
-            new: Arc::new(new),
-        }
-    }
-
-    #[test]
-    fn of_a_pod_that_leaves_only_what_a_drain_reads_is_news() {
-        let (leaving, still) = (pod(true, true), pod(true, false));
-        assert!(!is_pod_news(&change(leaving.clone(), still.clone())));
-        let ended = PodView {
-            finished: true,
-            ..still.clone()
-        };
-        let held = PodView {
-            finalizers: vec!["a/b".to_owned()],
-            ..still.clone()
-        };
-        let another = PodView {
-            uid: "another".to_owned(),
-            ..still.clone()
-        };
-        for news in [ended, held, another] {
-            assert!(is_pod_news(&change(still.clone(), news)));
-        }
-        assert!(is_pod_news(&change(pod(false, true), pod(false, false))));
-        assert!(is_pod_news(&change(pod(false, true), leaving.clone())));
-        assert!(!is_pod_news(&change(pod(false, true), pod(false, true))));
-        let old = Arc::new(leaving);
-        assert!(is_pod_news(&Change::Deleted { old }));
-    }
-
-    #[test]
-    fn a_pod_that_somebody_else_sends_away_wakes_its_drain() {
-        let (evictions, now) = (Evictions::default(), Timestamp::UNIX_EPOCH);
-        let begins = change(pod(false, true), pod(true, true));
-        assert!(!is_as_asked(&evictions, &begins, now));
-        let target = PodTarget {
-            namespace: "shop".to_owned(),
-            name: "web".to_owned(),
-            uid: "uid".to_owned(),
-        };
-        evictions.take(&target, None, now);
-        assert!(is_as_asked(&evictions, &begins, now));
-        let goes_on = change(pod(true, true), pod(true, false));
-        assert!(!is_as_asked(&evictions, &goes_on, now));
-    }
 
     #[test]
     fn a_budget_calls_everyone_when_it_comes_to_be_satisfied_and_not_while_it_stays_so() {

@@ -3,18 +3,21 @@
 //! Owns the exit codes of this command, which are those of kube-node-ready's worker, and where the result goes. The
 //! checks themselves are in `shipshape-verifier`.
 
+mod metrics;
 mod own_node;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+use shipshape_cluster::Clock;
 use shipshape_cluster::error::in_full;
 use shipshape_verifier::{Report, Settings, SettingsError, Verdict, table, termination_message};
 use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::cli::{Format, LogFormat, VerifyOptions};
+use crate::controller::serve::{self, BindAddress, Serving};
 use crate::output::{complain, say};
 use crate::{logs, panics};
 use own_node::Patching;
@@ -128,9 +131,25 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
     }
     if let Some(patching) = patching {
         patching.open(options).await?;
+        let _serving = serve_metrics(options, &settings, &report).await?;
         patching.rest().await;
     }
     Ok(report.verdict)
+}
+
+/// Serves what the checks came to, if that is asked for; ends when the returned value is dropped.
+async fn serve_metrics(
+    options: &VerifyOptions,
+    settings: &Settings,
+    report: &Report,
+) -> Result<Option<Serving>, Stop> {
+    let Some(port) = options.metrics_port() else {
+        return Ok(None);
+    };
+    let node = settings.node_name.as_deref().unwrap_or_default();
+    let text = metrics::text(node, report, Clock::System.now());
+    let serving = serve::text(&BindAddress::Everywhere(port), text).await;
+    serving.map_err(|error| Stop::Node(in_full(error.as_ref())))
 }
 
 /// The kubelet makes the file; where there is none nobody reads it.

@@ -141,8 +141,6 @@ fn began(now: Timestamp) -> WorkerView {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;

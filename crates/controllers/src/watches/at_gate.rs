@@ -11,7 +11,8 @@ use shipshape_engine::verify::is_vital_daemon;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::view::{NodeView, PodView};
 
-use super::{Queues, is_node_news, is_readiness_news, wake_all};
+use super::of_pods::is_readiness_news;
+use super::{Queues, is_node_news, wake_all};
 use crate::context::{Context, Stores, TASKS_BY_REPLACEMENT};
 
 /// Begins to follow worker pods, where the gate is on.

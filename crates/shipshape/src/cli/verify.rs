@@ -99,13 +99,13 @@ pub(crate) struct VerifyOptions {
 /// Flags that DaemonSets of kube-node-ready have.
 #[derive(Args, Debug)]
 struct Older {
-    /// Taken and of no effect: nothing listens here, the controller's metrics tell of the checks.
+    /// With --patch-node: serve the node_check_* metrics of this node while its pod waits for its end.
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = BoolishValueParser::new())]
     enable_metrics: Option<bool>,
-    /// Taken and of no effect.
-    #[arg(long, value_name = "PORT")]
-    metrics_port: Option<u16>,
+    /// Where --enable-metrics serves /metrics.
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    metrics_port: u16,
     /// Taken and of no effect: --log-level says what is logged.
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     klog_verbosity: Option<i32>,
@@ -176,6 +176,11 @@ impl OwnGate {
 }
 
 impl VerifyOptions {
+    /// The port of the metrics, where they are asked for.
+    pub(crate) fn metrics_port(&self) -> Option<u16> {
+        (self.older.enable_metrics == Some(true)).then_some(self.older.metrics_port)
+    }
+
     /// What was said here and wins over the file.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {

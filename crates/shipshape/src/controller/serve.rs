@@ -18,6 +18,9 @@ use tokio::task::JoinHandle;
 /// What Prometheus must be told about the form of the metrics.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The same of a text in the older form.
+const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// Where to serve something, in the forms that Kubernetes controllers know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BindAddress {
@@ -85,7 +88,7 @@ impl BindAddress {
 }
 
 /// A server at work; it ends when this is dropped.
-pub(super) struct Serving(JoinHandle<std::io::Result<()>>);
+pub(crate) struct Serving(JoinHandle<std::io::Result<()>>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -101,6 +104,13 @@ pub(super) async fn metrics(
     let vitals = vitals.clone();
     let router = Router::new().route("/metrics", get(async move || metrics_answer(&vitals)));
     serve("--metrics-bind-address", address, router).await
+}
+
+/// Serves one text as `/metrics`.
+pub(crate) async fn text(address: &BindAddress, text: String) -> anyhow::Result<Option<Serving>> {
+    let answer = async move || ([(header::CONTENT_TYPE, TEXT_TYPE)], text.clone());
+    let router = Router::new().route("/metrics", get(answer));
+    serve("--metrics-port", address, router).await
 }
 
 /// Serves `/healthz` and `/readyz`.

@@ -1,7 +1,5 @@
 //! A view says the same of an object that was read in part as of one that was read whole.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shipshape_engine::view::ScaleDown;
@@ -23,7 +21,7 @@ where
     (of(&whole), spare.object)
 }
 
-fn pod(spec: Value, status: Value) -> Value {
+fn pod(spec: &Value, status: &Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -38,7 +36,7 @@ fn pod(spec: Value, status: Value) -> Value {
     });
     let whole = pod["spec"].as_object_mut().unwrap();
     whole.extend(spec.as_object().unwrap().clone());
-    pod["status"] = status;
+    pod["status"] = status.clone();
     pod
 }
 
@@ -57,7 +55,7 @@ fn pods() {
             "name": "web", "image": "web:1", "imageID": "", "ready": true, "restartCount": 0,
         }],
     });
-    let (view, read) = view(&pod(spec, running), PodView::of);
+    let (view, read) = view(&pod(&spec, &running), PodView::of);
     assert!(read.spec.unwrap().containers.is_empty());
     assert_eq!(read.status.unwrap().container_statuses, None);
     assert_eq!(view.claims, ["disk", "web-b"]);
@@ -73,9 +71,9 @@ fn pods_that_do_not_run() {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }] });
-    let (homeless, _) = view(&pod(json!({}), homeless), PodView::of);
+    let (homeless, _) = view(&pod(&json!({}), &homeless), PodView::of);
     assert!(homeless.pending && homeless.homeless_since.is_some());
-    let (over, _) = view(&pod(json!({}), json!({ "phase": "Failed" })), PodView::of);
+    let (over, _) = view(&pod(&json!({}), &json!({ "phase": "Failed" })), PodView::of);
     assert!(over.finished);
 }
 

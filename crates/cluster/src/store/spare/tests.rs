@@ -1,7 +1,5 @@
 //! What is left out is left out, and nothing else is.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::WatchEvent;
 use serde_json::json;

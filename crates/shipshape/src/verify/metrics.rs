@@ -1,0 +1,118 @@
+//! `/metrics` of a node that has checked itself: the `node_check_*` series of kube-node-ready's DaemonSet.
+//!
+//! Owns their text. Served while the pod of an open node waits for its end; where checks fail the process ends, and
+//! the kubelet tells how. Must not serve anything unless asked to.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use shipshape_verifier::{Report, Verdict};
+
+/// The series of one node, in the text form of Prometheus.
+pub(super) fn text(node: &str, report: &Report, at: Timestamp) -> String {
+    let node = label(node);
+    let status = u8::from(report.verdict == Verdict::Passed);
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, value: String| {
+        text.push_str(&format!(
+            "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{node=\"{node}\"}} {value}\n"
+        ));
+    };
+    gauge(
+        "node_check_status",
+        "1 if every check has passed on this boot.",
+        status.to_string(),
+    );
+    gauge(
+        "node_check_dns_duration_seconds",
+        "The slowest question for a name.",
+        seconds(report, "dns"),
+    );
+    gauge(
+        "node_check_api_duration_seconds",
+        "The slowest check of the API server.",
+        seconds(report, "api"),
+    );
+    gauge(
+        "node_check_completion_timestamp",
+        "When the checks ended, in seconds since 1970.",
+        at.as_second().to_string(),
+    );
+    text.push_str("# HELP node_check_failures_total Failed checks.\n");
+    text.push_str("# TYPE node_check_failures_total counter\n");
+    let checks: BTreeSet<String> = report
+        .findings
+        .iter()
+        .map(|finding| finding.check.to_string())
+        .collect();
+    for check in checks {
+        let failed = |finding: &&shipshape_verifier::Finding| {
+            !finding.ok && finding.check.to_string() == check
+        };
+        let count = report.findings.iter().filter(failed).count();
+        text.push_str(&format!(
+            "node_check_failures_total{{node=\"{node}\",check=\"{check}\"}} {count}\n"
+        ));
+    }
+    text
+}
+
+/// The longest that a check of this family took.
+fn seconds(report: &Report, family: &str) -> String {
+    let findings = report.findings.iter();
+    let of_family = findings.filter(|finding| finding.check.to_string().starts_with(family));
+    let longest = of_family.map(|finding| finding.milliseconds).max();
+    let longest = longest.unwrap_or_default();
+    format!("{}.{:03}", longest / 1000, longest % 1000)
+}
+
+/// A value of a label, in which three characters have a meaning.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use shipshape_verifier::{Check, Finding};
+
+    use super::*;
+
+    #[test]
+    fn the_series_have_the_names_and_labels_of_the_daemonset() {
+        let finding = |check, milliseconds| Finding {
+            check,
+            target: "target".to_owned(),
+            ok: true,
+            phase: None,
+            message: "words".to_owned(),
+            milliseconds,
+        };
+        let report = Report {
+            verdict: Verdict::Passed,
+            findings: vec![
+                finding(Check::DnsUdp, 12),
+                finding(Check::DnsTcp, 123),
+                finding(Check::ApiVersion, 1456),
+            ],
+            omitted: 0,
+            evidence: None,
+        };
+        let text = text("node-1", &report, Timestamp::from_second(99).unwrap());
+        for line in [
+            "node_check_status{node=\"node-1\"} 1",
+            "node_check_dns_duration_seconds{node=\"node-1\"} 0.123",
+            "node_check_api_duration_seconds{node=\"node-1\"} 1.456",
+            "node_check_completion_timestamp{node=\"node-1\"} 99",
+            "node_check_failures_total{node=\"node-1\",check=\"dns-udp\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} in {text}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_their_label() {
+        assert_eq!(label("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+    }
+}
