@@ -20,7 +20,7 @@ use crate::tuning::{LiveTuning, Tuning};
 use crate::vitals::Vitals;
 use crate::{gate, pending, relics, run, sweep, task, watches};
 
-/// Tasks, and machines, that are looked at at once: a pass mostly waits for answers, and a slow one must
+/// Tasks, machines, and nodes at the gate, that are looked at at once: a pass mostly waits for answers, and a slow one must
 /// not hold up the nodes behind it.
 const PASSES_AT_ONCE: usize = 32;
 
@@ -138,9 +138,7 @@ impl Operator {
         let machines = queue::run(&queues.pending, many, |key| {
             pending::reconcile(&context, key)
         });
-        let gate = queue::run(&queues.gate, Pace::default(), |key| {
-            gate::reconcile(&context, key)
-        });
+        let gate = queue::run(&queues.gate, many, |key| gate::reconcile(&context, key));
         let stop = async {
             shutdown.begun().await;
             queues.runs.close();
