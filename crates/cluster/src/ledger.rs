@@ -32,29 +32,18 @@ impl LedgerStore {
         }
     }
 
+    /// Where it is, for whoever follows its changes.
+    pub fn api(&self) -> &Api<ConfigMap> {
+        &self.api
+    }
+
     /// Reads it live. One that does not exist is empty and has no version.
     pub async fn read(&self) -> Result<Ledger> {
         let found = call("get", self.object(), self.api.get_opt(LEDGER_NAME)).await?;
         let Some(found) = found else {
             return Ok(Ledger::default());
         };
-        let resource_version = found.resource_version();
-        let mut ledger = Ledger {
-            resource_version,
-            ..Ledger::default()
-        };
-        for (node_uid, text) in found.data.unwrap_or_default() {
-            match serde_json::from_str(&text) {
-                Ok(slot) => {
-                    ledger.slots.insert(node_uid, slot);
-                }
-                Err(error) => {
-                    tracing::debug!(key = node_uid, %error, "no slot that we can read");
-                    ledger.unreadable.insert(node_uid, text);
-                }
-            }
-        }
-        Ok(ledger)
+        Ok(decode(&found))
     }
 
     /// Writes it if nobody wrote since it was read; else an error of class Conflict, and the grant
@@ -99,6 +88,26 @@ impl LedgerStore {
     fn object(&self) -> String {
         format!("ConfigMap {}/{LEDGER_NAME}", self.namespace)
     }
+}
+
+/// What the object says.
+pub fn decode(object: &ConfigMap) -> Ledger {
+    let mut ledger = Ledger {
+        resource_version: object.resource_version(),
+        ..Ledger::default()
+    };
+    for (node_uid, text) in object.data.iter().flatten() {
+        match serde_json::from_str(text) {
+            Ok(slot) => {
+                ledger.slots.insert(node_uid.clone(), slot);
+            }
+            Err(error) => {
+                tracing::debug!(key = node_uid, %error, "no slot that we can read");
+                ledger.unreadable.insert(node_uid.clone(), text.clone());
+            }
+        }
+    }
+    ledger
 }
 
 #[cfg(test)]

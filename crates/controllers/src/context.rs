@@ -5,20 +5,20 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
 use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef};
 use shipshape_cluster::events::{self, Events};
-use shipshape_cluster::ledger::LedgerStore;
+use shipshape_cluster::ledger::{self, LedgerStore};
 use shipshape_cluster::lock::Locks;
 use shipshape_cluster::node::Nodes;
 use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::removals::RemovalStore;
 use shipshape_cluster::worker::Workers;
 use shipshape_cluster::{Clock, Store};
-use shipshape_engine::ledger::needs_slot;
+use shipshape_engine::ledger::{Ledger, needs_slot};
 use shipshape_engine::settings::Settings;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::verify::settings::GateSettings;
@@ -91,6 +91,8 @@ pub(crate) struct Stores {
     pub(crate) attachments: Store<VolumeAttachment, AttachmentView>,
     /// Of a DaemonSet only that it exists.
     pub(crate) daemon_sets: Store<DaemonSet, ()>,
+    /// The one ledger, for its changes alone: what it holds is read live.
+    pub(crate) ledger: Store<ConfigMap, Ledger>,
     /// Pods that check nodes; followed only where the gate is on.
     pub(crate) workers: Store<Pod, WorkerView>,
 }
@@ -160,6 +162,7 @@ impl Stores {
             attachments: Store::keeping(|one: VolumeAttachment| AttachmentView::of(&one))
                 .with_index(ATTACHMENTS_BY_NODE, |one: &AttachmentView| some(&one.node)),
             daemon_sets: Store::keeping(|_| ()),
+            ledger: Store::keeping(|object: ConfigMap| ledger::decode(&object)),
             workers: Store::keeping(|pod: Pod| WorkerView::of(&pod))
                 .with_index(WORKERS_BY_NODE, |one: &WorkerView| some(&one.node))
                 .with_index(WORKERS_OF_CONTROL, |one| {

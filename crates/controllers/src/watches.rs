@@ -5,6 +5,7 @@
 
 mod at_gate;
 mod of_pods;
+mod of_slots;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub(crate) fn start(context: &Context, queues: &Queues) -> Vec<Following> {
     context.evictions.wake_through(queues.tasks.clone());
     let mut following = start_own(context, queues);
     following.extend(start_around(context, queues));
+    following.push(of_slots::start(context, &queues.runs));
     following.extend(at_gate::start(context, &queues.gate));
     following
 }
@@ -158,8 +160,8 @@ pub(crate) async fn synced(context: &Context) {
     }
 }
 
-/// A task wakes itself, and its run when it comes, goes or ends. One that ends has given its slot
-/// back, and any run may have waited for that.
+/// A task wakes itself, and its run when it comes, goes or ends. Any run may wait for its node; for its
+/// slot they are woken when that is free.
 fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<NodePatchTask>) {
     let task = change.object();
     queues.tasks.add(Key::of(task.as_ref()));

@@ -45,14 +45,18 @@ pub fn named(scenarios: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>
 pub struct NoSuchScenario(pub String);
 
 /// Plays all scenarios, so many at a time, and gives the table in the order of the list. A play
-/// gives a report and what other witnesses found wrong, or why there was none.
+/// gives a report and what other witnesses found wrong, or why there was none. Each row is told when
+/// its play is over.
 pub fn play_all(
     scenarios: &[Scenario],
     at_a_time: usize,
     play: impl Fn(&Scenario) -> Result<(Report, Vec<String>), String> + Sync,
+    tell: impl Fn(&Row) + Sync,
 ) -> Playbill {
     let rows = side_by_side(scenarios, at_a_time, |scenario| {
-        Row::new(scenario, play(scenario))
+        let row = Row::new(scenario, play(scenario));
+        tell(&row);
+        row
     });
     Playbill { rows }
 }
@@ -63,8 +67,9 @@ pub struct Playbill {
     rows: Vec<Row>,
 }
 
+/// What came of one scenario.
 #[derive(Debug)]
-struct Row {
+pub struct Row {
     scenario: String,
     faults: Vec<String>,
     report: Option<Report>,
@@ -88,6 +93,29 @@ impl Row {
     }
 }
 
+impl fmt::Display for Row {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.report {
+            Some(report) => write!(
+                formatter,
+                "{:<32} {:<10} {:>8} {:>8} {:>8} {:>7.0} s {:>7.1} s",
+                self.scenario,
+                format!("{:?}", report.outcome),
+                report.nodes.replaced,
+                report.pods.evicted,
+                report.evictions.refused,
+                report.virtual_seconds,
+                report.wall_seconds
+            )?,
+            None => write!(formatter, "{:<32} not played", self.scenario)?,
+        }
+        for fault in &self.faults {
+            write!(formatter, "\n    {fault}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Playbill {
     /// Whether there was a play, and each went as expected.
     pub fn is_as_expected(&self) -> bool {
@@ -103,23 +131,7 @@ impl fmt::Display for Playbill {
             "scenario", "outcome", "replaced", "evicted", "refused", "in world", "outside"
         )?;
         for row in &self.rows {
-            match &row.report {
-                Some(report) => writeln!(
-                    formatter,
-                    "{:<32} {:<10} {:>8} {:>8} {:>8} {:>7.0} s {:>7.1} s",
-                    row.scenario,
-                    format!("{:?}", report.outcome),
-                    report.nodes.replaced,
-                    report.pods.evicted,
-                    report.evictions.refused,
-                    report.virtual_seconds,
-                    report.wall_seconds
-                )?,
-                None => writeln!(formatter, "{:<32} not played", row.scenario)?,
-            }
-            for fault in &row.faults {
-                writeln!(formatter, "    {fault}")?;
-            }
+            writeln!(formatter, "{row}")?;
         }
         let good = self.rows.iter().filter(|row| row.faults.is_empty()).count();
         write!(
@@ -144,14 +156,21 @@ mod tests {
         let one = scenarios().remove(0);
         let pair = [one.clone(), one];
         assert!(!Playbill::default().is_as_expected(), "nothing was played");
-        let good = play_all(&pair, 2, |_| Ok((Report::default(), Vec::new())));
+        let good = play_all(&pair, 2, |_| Ok((Report::default(), Vec::new())), |_| {});
         assert!(good.is_as_expected());
         assert!(good.to_string().ends_with("2 of 2 as expected"), "{good}");
         let fault = || vec!["a pod was deleted".to_owned()];
-        let bad = play_all(&pair, 2, |_| Ok((Report::default(), fault())));
+        let told = std::sync::Mutex::new(Vec::new());
+        let note = |row: &Row| told.lock().unwrap().push(row.to_string());
+        let bad = play_all(&pair, 2, |_| Ok((Report::default(), fault())), note);
         assert!(!bad.is_as_expected());
         assert!(bad.to_string().contains("a pod was deleted"), "{bad}");
-        let unplayed = play_all(&pair, 2, |_| Err("no world".to_owned()));
+        let told = told.into_inner().unwrap();
+        assert!(
+            told.len() == 2 && told[0].contains("a pod was deleted"),
+            "{told:?}"
+        );
+        let unplayed = play_all(&pair, 2, |_| Err("no world".to_owned()), |_| {});
         assert!(unplayed.to_string().ends_with("0 of 2 as expected"));
     }
 

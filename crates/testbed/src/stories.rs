@@ -3,12 +3,13 @@
 //! Owns which world plays what. Must not judge: the report, the witness and the auditor do. Called
 //! by the command line and by the tests of the real tier.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::Value;
 use shipshape_cluster::error::in_full;
-use shipshape_scenarios::repertoire::{Playbill, play_all};
+use shipshape_scenarios::repertoire::{Playbill, Row, play_all};
 use shipshape_scenarios::story::play_on;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 
@@ -25,22 +26,39 @@ pub fn folder() -> PathBuf {
 
 /// Plays each in virtual time; not to be called from within a runtime.
 pub fn embedded(scenarios: &[Scenario], seed: u64) -> Playbill {
-    play_all(scenarios, 2, |scenario| {
-        let played = play_alone(scenario, seed).map_err(|error| in_full(&error))?;
-        Ok((played.report, Vec::new()))
-    })
+    play_all(
+        scenarios,
+        2,
+        |scenario| {
+            let played = play_alone(scenario, seed).map_err(|error| in_full(&error))?;
+            Ok((played.report, Vec::new()))
+        },
+        tell,
+    )
 }
 
 /// Plays each that can be on a real control plane of its own; not to be called from within a runtime.
 pub fn real(scenarios: &[Scenario], seed: u64) -> Playbill {
     let playable = scenarios.iter().filter(|scenario| !scenario.embedded_only);
     let playable: Vec<Scenario> = playable.cloned().collect();
-    play_all(&playable, AT_A_TIME, |scenario| {
-        let play = || tokio::runtime::Runtime::new()?.block_on(play_real(scenario, seed));
-        let (report, findings) = play().map_err(|error| in_full(error.as_ref()))?;
-        let faults = compare(&report, findings);
-        Ok((report, faults))
-    })
+    play_all(
+        &playable,
+        AT_A_TIME,
+        |scenario| {
+            let play = || tokio::runtime::Runtime::new()?.block_on(play_real(scenario, seed));
+            let (report, findings) = play().map_err(|error| in_full(error.as_ref()))?;
+            let faults = compare(&report, findings);
+            Ok((report, faults))
+        },
+        tell,
+    )
+}
+
+/// A row as soon as there is one, past the capture of tests: all of them take many minutes, and a failure
+/// is wanted at once.
+fn tell(row: &Row) {
+    // Nobody needs to hear it.
+    let _unheard = writeln!(std::io::stderr(), "{row}");
 }
 
 /// What the auditor found wrong, and where the report says something else than the logs.

@@ -72,7 +72,12 @@ const ALWAYS: &[(&str, &str, &str, &str)] = &[
     ("list", "deployments.apps", "", ALL),
     ("create get patch", "events", "", ALL),
     ("create", "configmaps", "", OURS),
-    ("get update", "configmaps", "shipshape-ledger", OURS),
+    (
+        "get update list watch",
+        "configmaps",
+        "shipshape-ledger",
+        OURS,
+    ),
     (
         "get update",
         "leases.coordination.k8s.io",

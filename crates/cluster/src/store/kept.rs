@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode};
+use shipshape_engine::ledger::Ledger;
 use shipshape_engine::verify::outcome::WorkerView;
 use shipshape_engine::view::{AttachmentView, NodeView, PodView};
 
@@ -68,6 +69,8 @@ impl Kept for AttachmentView {
 }
 
 impl Kept for WorkerView {}
+
+impl Kept for Ledger {}
 
 #[cfg(test)]
 mod tests;
