@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
@@ -21,6 +22,8 @@ use shipshape_api::names::{
     DEFAULT_GATE_TAINT, DEFAULT_NAMESPACE, LABEL_WORKER, WORKER_OF_CONTROL, WORKER_OF_NODE,
 };
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
+use shipshape_cluster::store::{Following, Settings};
+use shipshape_cluster::{Change, Store};
 use shipshape_engine::view::NodeView;
 use shipshape_scenarios::story;
 use shipshape_testbed::controller::{CloudAt, Controller, build};
@@ -30,11 +33,14 @@ use tokio::time::{Instant, sleep};
 const TEST: &str = "a_worker_in_a_real_pod_opens_the_gate_of_a_sound_node_and_of_no_other";
 const NODE: &str = "n2";
 const LABEL: &str = "node-ready/verified";
-/// The checks that the gate's pod makes here, each at one target.
-const CHECKS: [&str; 9] = [
+/// The checks that the gate's pod makes here, each at one target, and at each of the two name servers behind the
+/// service.
+const CHECKS: [&str; 11] = [
     "dns-udp",
     "dns-tcp",
     "dns-search",
+    "dns-endpoint",
+    "dns-endpoint",
     "api-version",
     "api-large-answer",
     "api-large-request",
@@ -54,12 +60,16 @@ fn a_worker_in_a_real_pod_opens_the_gate_of_a_sound_node_and_of_no_other() {
     assert!(status.success(), "{status}");
 }
 
+type Workers = Arc<Mutex<BTreeMap<String, Arc<Pod>>>>;
+
 struct Scene {
     cluster: Cluster,
     client: Client,
     controller: Controller,
-    /// Every worker that was seen, as it was seen last, by UID.
-    workers: BTreeMap<String, Pod>,
+    /// Every worker that there was, as it was at last, by UID. Followed by a watch: a worker that has passed is
+    /// gone a moment later.
+    workers: Workers,
+    _following: Following,
     begin: Instant,
 }
 
@@ -105,12 +115,14 @@ impl Scene {
         let mut controller =
             Controller::prepare_with(&account, cluster.folder(), &CloudAt::Nowhere, &settings)
                 .unwrap();
+        let (workers, following) = follow_workers(&client);
         controller.start().unwrap();
         let scene = Self {
             cluster,
             client,
             controller,
-            workers: BTreeMap::new(),
+            workers,
+            _following: following,
             begin,
         };
         scene.tell("a control plane, and the controller at work");
@@ -172,10 +184,10 @@ impl Scene {
         let elsewhere = self.workers_on("n1", WORKER_OF_CONTROL);
         assert!(!elsewhere.is_empty(), "nothing was compared");
         for control in elsewhere {
-            check_admitted(control);
+            check_admitted(&control);
         }
         for worker in self.workers_on(NODE, WORKER_OF_NODE) {
-            check_admitted(worker);
+            check_admitted(&worker);
         }
 
         let machine = self.cluster.machine(2).unwrap();
@@ -241,7 +253,7 @@ impl Scene {
             .patch(NODE, &params, &Patch::Merge(&patch))
             .await
             .unwrap();
-        self.workers.clear();
+        self.workers.lock().unwrap().clear();
     }
 
     async fn scale_dns(&self, replicas: u32) {
@@ -259,13 +271,7 @@ impl Scene {
 
     async fn until(&mut self, what: &str, is_so: impl AsyncFn(&Self) -> bool) {
         let deadline = Instant::now() + Duration::from_mins(3);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), DEFAULT_NAMESPACE);
-        let workers = ListParams::default().labels(LABEL_WORKER);
         loop {
-            let seen = pods.list(&workers).await.unwrap();
-            for pod in seen {
-                self.workers.insert(pod.uid().unwrap(), pod);
-            }
             if is_so(self).await {
                 return;
             }
@@ -280,13 +286,14 @@ impl Scene {
         }
     }
 
-    fn workers_on(&self, node: &str, kind: &str) -> Vec<&Pod> {
-        let is_its = |pod: &&Pod| {
+    fn workers_on(&self, node: &str, kind: &str) -> Vec<Arc<Pod>> {
+        let is_its = |pod: &&Arc<Pod>| {
             let on = pod.spec.as_ref().and_then(|it| it.node_name.as_deref());
             let of = pod.labels().get(LABEL_WORKER).map(String::as_str);
             on == Some(node) && of == Some(kind)
         };
-        self.workers.values().filter(is_its).collect()
+        let workers = self.workers.lock().unwrap();
+        workers.values().filter(is_its).cloned().collect()
     }
 
     async fn node(&self) -> Node {
@@ -358,6 +365,23 @@ impl Scene {
     fn tell(&self, what: &str) {
         println!("{:6.1} s  {what}", self.begin.elapsed().as_secs_f64());
     }
+}
+
+/// Notes all workers from now on.
+fn follow_workers(client: &Client) -> (Workers, Following) {
+    let workers = Workers::default();
+    let settings = Settings {
+        labels: Some(LABEL_WORKER.to_owned()),
+        ..Settings::default()
+    };
+    let noted = Arc::clone(&workers);
+    let api: Api<Pod> = Api::namespaced(client.clone(), DEFAULT_NAMESPACE);
+    let following = Store::new().start(api, settings, move |change| {
+        if let Change::Applied { new, .. } = change {
+            noted.lock().unwrap().insert(new.uid().unwrap(), new);
+        }
+    });
+    (workers, following)
 }
 
 /// The pod as the API server let it in: no token, no root, and an address of its node's pods.
