@@ -16,6 +16,10 @@ use crate::view::Observed;
 impl Draft<'_> {
     /// Whether the run may begin as far as the autoscaler goes; if not, what follows is decided on.
     pub(super) fn is_autoscaler_held(&mut self) -> bool {
+        // It is about to be given back, or has been: that is neither somebody else's doing nor to be undone.
+        if self.is_every_turn_over() {
+            return true;
+        }
         let control = self.snapshot.run.spec.autoscaler_control.as_ref();
         if control.is_some_and(AutoscalerControl::forbids_scale_down) {
             self.tell_scale_down_forbidden();

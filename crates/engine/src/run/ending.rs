@@ -2,8 +2,8 @@
 //!
 //! Owns what is put back and in which order: tasks first, then the slots, the marks on nodes, the
 //! autoscaler and the groups, then the object itself. Every ending puts back the same things. One that is
-//! called off does not let marks and autoscaler wait for a ledger that cannot be read; one that is done does,
-//! because until it says so it would hold the autoscaler again.
+//! called off does not let marks and autoscaler wait for a ledger that cannot be read: a person waits for that
+//! one. One that is done does.
 
 use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ABORTED, COMPLETED};

@@ -65,6 +65,15 @@ impl Draft<'_> {
         }
     }
 
+    /// Whether every node of the plan has had its turn and no task is left, so that nothing is touched any
+    /// more unless another node joins late.
+    pub(super) fn is_every_turn_over(&self) -> bool {
+        let status = &self.decision.status;
+        let partitions = number(status.plan.as_ref().map_or(0, |plan| plan.partitions.len()));
+        let next = status.current_iteration.unwrap_or(0) + 1;
+        next >= partitions && self.snapshot.waiting.is_empty() && self.snapshot.open.is_empty()
+    }
+
     /// Whether the nodes of a wave that is over have shown that the others may follow.
     fn may_others_follow(&mut self, wave: Option<Wave>) -> bool {
         let Some(wave) = wave else { return true };

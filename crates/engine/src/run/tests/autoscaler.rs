@@ -187,3 +187,80 @@ fn a_hold_that_somebody_lifts_is_told_once_not_fought_and_left_as_it_is() {
     assert_eq!(reason, "Restored");
     assert!(message.contains("keeps the 5 replica(s)"), "{message}");
 }
+
+/// Looks until the run is over, carrying out what is asked of the Deployment. What was asked of it, and
+/// which events were told.
+fn play_out(mut snapshot: RunSnapshot) -> (RunSnapshot, Vec<&'static str>, Vec<&'static str>) {
+    let (mut asked, mut told) = (Vec::new(), Vec::new());
+    for _ in 0..12 {
+        let decision = look(&snapshot);
+        told.extend(decision.notices.iter().map(|one| one.reason));
+        for effect in &decision.effects {
+            let (count, holder) = match effect {
+                Effect::HoldDeployment { original, .. } => (Some(0), Some(*original)),
+                Effect::ReleaseDeployment { replicas, .. } => (*replicas, None),
+                _ => continue,
+            };
+            asked.push(effect.name());
+            let live = snapshot.autoscalers.present().unwrap()[0].replicas;
+            snapshot.autoscalers = autoscaler(count.unwrap_or(live), holder);
+        }
+        snapshot.run.status = Some(decision.status);
+        if is_over(snapshot.run.status.as_ref().unwrap()) {
+            return (snapshot, asked, told);
+        }
+    }
+    panic!("it does not end: {asked:?} {told:?}");
+}
+
+#[test]
+fn a_run_that_is_done_gives_the_autoscaler_back_once_and_does_not_hold_it_again() {
+    // Whether a changed count is overruled, what somebody has set meanwhile, and what is left.
+    let table = [
+        (true, 0, 3, "has its own replica count again"),
+        (true, 5, 3, "has its own replica count again"),
+        (false, 0, 3, "has its own replica count again"),
+        (false, 5, 5, "keeps the 5 replica(s)"),
+    ];
+    for (forces, meanwhile, left, words) in table {
+        let mut snapshot = RunSnapshot {
+            waiting: vec![waiting("a", "z1")],
+            ledger: ledger(&[]),
+            autoscalers: autoscaler(3, None),
+            ..holding(forces)
+        };
+        snapshot.run.status = Some(look(&snapshot).status);
+        snapshot.autoscalers = autoscaler(0, Some(3));
+        snapshot.run.status = Some(look(&snapshot).status);
+        assert_eq!(held(&snapshot).0, "ScaledToZero");
+        snapshot.autoscalers = autoscaler(meanwhile, Some(3));
+        snapshot.run.status = Some(look(&snapshot).status);
+        snapshot.waiting.clear();
+        snapshot.run.status.as_mut().unwrap().current_iteration = Some(1);
+        let (ended, asked, told) = play_out(snapshot);
+        assert_eq!(asked, ["ReleaseDeployment"], "{forces} {meanwhile}");
+        assert_eq!(told, ["Restored", "AllPartitionsDone"]);
+        assert_eq!(ended.autoscalers.present().unwrap()[0].replicas, left);
+        let (reason, message) = held(&ended);
+        assert_eq!(reason, "Restored");
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn a_run_that_is_done_allows_scale_down_once() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        ..holding(true)
+    };
+    let control = snapshot.run.spec.autoscaler_control.as_mut().unwrap();
+    control.mode = Some(AutoscalerMode::ForbidScaleDown);
+    snapshot.run.status = Some(look(&snapshot).status);
+    assert_eq!(held(&snapshot).0, "ScaleDownForbidden");
+    snapshot.waiting.clear();
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(1);
+    let (_, asked, told) = play_out(snapshot);
+    assert!(asked.is_empty(), "{asked:?}");
+    assert_eq!(told, ["Restored", "AllPartitionsDone"]);
+}
