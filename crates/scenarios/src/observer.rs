@@ -383,6 +383,7 @@ fn deployment_fact(change: &Change<Deployment>) -> Option<Fact> {
             .and_then(|spec| spec.replicas)
             .unwrap_or(1),
         saved: saved.cloned(),
+        held_by: new.labels().get(names::LABEL_HELD_BY).cloned(),
     })
 }
 

@@ -85,6 +85,8 @@ pub struct Witness {
     /// Replacements that a task has left to their groups, by provider id.
     kept: BTreeSet<String>,
     deployments: BTreeMap<String, Deployed>,
+    /// The plan for which each run, by UID, has held each Deployment.
+    held_for: BTreeMap<(String, String), Option<String>>,
     lock_of: BTreeMap<String, String>,
     heard: Heard,
     /// From when on nothing is left to do.
@@ -186,7 +188,11 @@ impl Witness {
                 name,
                 replicas,
                 saved,
-            } => self.take_deployment(at, name, Deployed { replicas, saved }),
+                held_by,
+            } => {
+                self.check_held_once(at, &name, held_by.as_deref());
+                self.take_deployment(at, name, Deployed { replicas, saved });
+            }
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),
             Fact::Etcd(event) => self.take_etcd(at, &event),

@@ -61,6 +61,8 @@ pub enum Fact {
         replicas: i32,
         /// Replicas that are saved on it while it is held.
         saved: Option<String>,
+        /// UID of the run that holds it.
+        held_by: Option<String>,
     },
     /// The operator asked the API for something.
     Request(Request),

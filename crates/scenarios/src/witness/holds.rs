@@ -51,6 +51,27 @@ impl Witness {
         self.deployments.insert(name, now);
     }
 
+    /// I9: what a run has given back it does not hold again, unless its plan has grown or one of its nodes
+    /// is tried again. Must be called before the Deployment is taken in.
+    pub(super) fn check_held_once(&mut self, at: Timestamp, name: &str, held_by: Option<&str>) {
+        let before = self.deployments.get(name);
+        let was_held = before.is_some_and(|before| before.saved.is_some());
+        let Some(uid) = held_by.filter(|_| !was_held) else {
+            return;
+        };
+        let run = self.runs.get(uid).and_then(|run| run.status.as_ref());
+        let plan = run.and_then(|status| status.plan.as_ref());
+        let plan = plan.map(|plan| plan.plan_version.clone());
+        let place = (name.to_owned(), uid.to_owned());
+        let first = self.held_for.insert(place, plan.clone());
+        let mut tasks = self.tasks.values();
+        let is_tried_again = tasks.any(|task| task.spec.run_uid == uid && is_under_way(task));
+        if first == Some(plan) && !is_tried_again {
+            let text = format!("run {uid} holds Deployment {name} again, which it had given back");
+            self.violated("I9", at, text);
+        }
+    }
+
     /// I9: at rest nothing is held.
     pub(super) fn check_nothing_held(&mut self, at: Timestamp) {
         let held = self

@@ -10,7 +10,30 @@ fn deployment(replicas: i32, saved: Option<&str>) -> Fact {
         name: "default/scaler".to_owned(),
         replicas,
         saved: saved.map(str::to_owned),
+        held_by: saved.map(|_| "run".to_owned()),
     }
+}
+
+#[test]
+fn a_second_hold_by_the_same_run_breaks_i9_unless_a_node_is_tried_again() {
+    let twice = |between: Option<Fact>| {
+        let mut facts = vec![
+            deployment(3, None),
+            deployment(0, Some("3")),
+            deployment(3, None),
+        ];
+        facts.extend(between);
+        facts.extend([deployment(0, Some("3")), deployment(3, None)]);
+        facts
+    };
+    assert_eq!(broken(twice(None)), ["I9"]);
+    let mut witness = witness();
+    let step = json!({ "name": "Provision", "since": "2026-01-01T00:00:00Z" });
+    let again = task("old", json!({}), json!({ "step": step }));
+    for (at, fact) in (0..).zip(twice(Some(again))) {
+        witness.see(seconds(at), fact);
+    }
+    assert_eq!(names(&witness), Vec::<&str>::new());
 }
 
 #[test]
