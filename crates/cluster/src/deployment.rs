@@ -36,6 +36,20 @@ pub async fn find(
     }
 }
 
+/// The Deployments of these namespaces and names that are there, each read live.
+pub async fn named<'a>(
+    client: Client,
+    places: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<Deployment>> {
+    let mut found = Vec::new();
+    for (namespace, name) in places {
+        let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+        let object = format!("Deployment {namespace}/{name}");
+        found.extend(call("get", object, api.get_opt(name)).await?);
+    }
+    Ok(found)
+}
+
 /// Saves the count on the Deployment, unless one is saved, and scales it to zero, in one write.
 ///
 /// `holder` is the run, by UID and as `namespace/name`.

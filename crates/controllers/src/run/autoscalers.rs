@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use shipshape_api::NodePatchRun;
 use shipshape_api::names::{ANNOTATION_ORIGINAL_REPLICAS, LABEL_HELD_BY};
+use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerRecord};
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::autoscaler::DeploymentView;
@@ -38,6 +39,17 @@ impl Looks {
     }
 }
 
+/// Which Deployments a look is for.
+#[derive(Debug, PartialEq)]
+enum Wanted<'a> {
+    /// None: nothing is asked.
+    Nothing,
+    /// Those that the spec selects, before any is recorded.
+    Selected(&'a AutoscalerControl),
+    /// Those that the run has recorded, whatever its spec has come to say: they are what it must give back.
+    Recorded(&'a AutoscalerRecord),
+}
+
 /// Looks for them when the run is about to hold them or has nothing left but to give them back, and now and
 /// then in between, because somebody may have let them go.
 pub(super) async fn look(
@@ -45,29 +57,48 @@ pub(super) async fn look(
     run: &NodePatchRun,
     is_ending: bool,
 ) -> Observed<Vec<DeploymentView>> {
-    let Some(control) = &run.spec.autoscaler_control else {
-        return Observed::NotAsked;
-    };
-    let status = run.status.clone().unwrap_or_default();
-    let record = status.autoscaler.as_ref();
-    let is_held = record.is_some_and(|record| record.scaled_down || record.targets.is_empty());
-    let is_starting = control.scales_to_zero() && status.marked == Some(true) && !is_held;
-    let is_restoring = is_ending && record.is_some();
-    let is_kept = record.is_some_and(|record| record.scaled_down);
-    let is_due = |uid| context.autoscaler_looks.is_due(uid, context);
     let uid = run.metadata.uid.as_deref().unwrap_or_default();
-    if !(is_starting || is_restoring || is_kept && is_due(uid)) {
-        return Observed::NotAsked;
-    }
-    // Without a selector none is meant, not every Deployment of the cluster.
-    let Some(selector) = &control.deployment_selector else {
-        return Observed::Present(Vec::new());
-    };
-    let namespace = control.namespace.as_deref().filter(|name| !name.is_empty());
+    let is_due = || context.autoscaler_looks.is_due(uid, context);
     let client = context.client.clone();
-    match deployment::find(client, namespace, &text(selector)).await {
+    let found = match wanted(run, is_ending, is_due) {
+        Wanted::Nothing => return Observed::NotAsked,
+        Wanted::Recorded(record) => {
+            let places = record.targets.iter();
+            let places = places.map(|one| (one.namespace.as_str(), one.name.as_str()));
+            deployment::named(client, places).await
+        }
+        Wanted::Selected(control) => {
+            // Without a selector none is meant, not every Deployment of the cluster.
+            let Some(selector) = &control.deployment_selector else {
+                return Observed::Present(Vec::new());
+            };
+            let namespace = control.namespace.as_deref().filter(|name| !name.is_empty());
+            deployment::find(client, namespace, &text(selector)).await
+        }
+    };
+    match found {
         Ok(found) => Observed::Present(found.iter().map(view).collect()),
         Err(error) => Observed::Unknown(in_full(&error)),
+    }
+}
+
+fn wanted(run: &NodePatchRun, is_ending: bool, is_due: impl FnOnce() -> bool) -> Wanted<'_> {
+    let control = run.spec.autoscaler_control.as_ref();
+    let status = run.status.as_ref();
+    let record = status.and_then(|status| status.autoscaler.as_ref());
+    let is_marked = status.is_some_and(|status| status.marked == Some(true));
+    let control = control.filter(|control| control.scales_to_zero() && is_marked);
+    match record {
+        None => control.map_or(Wanted::Nothing, Wanted::Selected),
+        Some(record) => {
+            let is_held = record.scaled_down || record.targets.is_empty();
+            let is_starting = control.is_some() && !is_held;
+            if is_starting || is_ending || (record.scaled_down && is_due()) {
+                Wanted::Recorded(record)
+            } else {
+                Wanted::Nothing
+            }
+        }
     }
 }
 
@@ -124,8 +155,33 @@ fn text(selector: &LabelSelector) -> String {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+    use shipshape_api::node_patch_run::AutoscalerTarget;
 
     use super::*;
+
+    #[test]
+    fn what_is_recorded_is_looked_at_whatever_the_spec_has_come_to_say() {
+        let never = || false;
+        let mut run = NodePatchRun::default();
+        run.status.get_or_insert_default().marked = Some(true);
+        assert_eq!(wanted(&run, true, never), Wanted::Nothing);
+        run.spec.autoscaler_control = Some(AutoscalerControl {
+            enabled: Some(true),
+            ..AutoscalerControl::default()
+        });
+        assert!(matches!(wanted(&run, false, never), Wanted::Selected(_)));
+        let held = AutoscalerRecord {
+            scaled_down: true,
+            targets: vec![AutoscalerTarget::default()],
+        };
+        run.status.get_or_insert_default().autoscaler = Some(held.clone());
+        for control in [run.spec.autoscaler_control.clone(), None] {
+            run.spec.autoscaler_control = control;
+            assert_eq!(wanted(&run, true, never), Wanted::Recorded(&held));
+            assert_eq!(wanted(&run, false, || true), Wanted::Recorded(&held));
+            assert_eq!(wanted(&run, false, never), Wanted::Nothing);
+        }
+    }
 
     #[test]
     fn a_selector_is_written_as_a_query() {
