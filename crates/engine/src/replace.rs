@@ -31,7 +31,7 @@ use crate::decision::{Decision, Effect};
 use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
 use draft::Draft;
-pub use keep::is_lock_due;
+pub use keep::{is_lock_due, is_lock_missing};
 
 /// Decides what one look at a task leads to.
 pub fn decide(

@@ -130,6 +130,8 @@ pub struct TaskSnapshot {
     pub around: Around,
     /// Who holds the node's lock; asked for at both ends, and now and then while the work lasts.
     pub lock: Observed<LockView>,
+    /// Whether the task is at work, as just read; asked for only where its lock is missing.
+    pub at_work: Observed<()>,
     /// Whether the ledger still has this task's slot.
     pub slot: Observed<()>,
     /// The ledger, asked for only when the task wants a slot again.
@@ -208,6 +210,7 @@ impl TaskSnapshot {
             budgets: Vec::new(),
             around: Around::default(),
             lock: Observed::NotAsked,
+            at_work: Observed::NotAsked,
             slot: Observed::NotAsked,
             ledger: Observed::NotAsked,
             slotless: Slotless::default(),

@@ -21,9 +21,9 @@ use shipshape_cluster::error::in_full;
 use shipshape_cluster::store::spare;
 use shipshape_engine::admit;
 use shipshape_engine::etcd::EtcdView;
-use shipshape_engine::ledger::{Ledger, Role};
+use shipshape_engine::ledger::{Ledger, Role, needs_slot};
 use shipshape_engine::machine::{MachineId, MachineState};
-use shipshape_engine::replace::{is_lock_due, step_of};
+use shipshape_engine::replace::{is_lock_due, is_lock_missing, step_of};
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::verify::passage::{Passage, passage};
 use shipshape_engine::verify::record::record_name;
@@ -136,6 +136,9 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
         if !look.is_ours(&snapshot.lock) && snapshot.old_node == Observed::NotAsked {
             snapshot.old_node = look.live_old_node().await;
         }
+    }
+    if is_lock_missing(snapshot) {
+        snapshot.at_work = look.at_work().await;
     }
 }
 
@@ -460,6 +463,15 @@ impl Look<'_> {
             [node] => Observed::Present(NodeView::clone(node)),
             many => Observed::Unknown(format!("{} nodes claim provider id {id}", many.len())),
         }
+    }
+
+    /// Whether this task has something to do that takes a lock, as the server has it now.
+    async fn at_work(&self) -> Observed<()> {
+        let now = self.context.stores.tasks.refetch(&Key::of(self.task)).await;
+        answer(now.map(|now| {
+            let own = now.filter(|now| now.metadata.uid == self.task.metadata.uid);
+            own.filter(|now| needs_slot(now)).map(|_| ())
+        }))
     }
 
     async fn lock(&self) -> Observed<LockView> {

@@ -13,13 +13,13 @@ use shipshape_api::{CspState, PendingNodeGoal};
 use super::daemons::Daemons;
 use super::draft::{Draft, Milestone};
 use super::facts::{
-    group_or_fail, machine_record, node_left, node_target, note_protection, old_machine_or_fail,
-    old_node_or_fail, operation, own_node, provider_details, task_key,
+    group_or_fail, lock_request, machine_record, node_left, node_target, note_protection,
+    old_machine_or_fail, old_node_or_fail, operation, own_node, provider_details, task_key,
 };
 use super::undo::gave_up;
 use super::{daemons, member, order, park, passage};
 use crate::condition::Truth;
-use crate::decision::{Effect, LockRequest, Marks, NodeTarget, Notice};
+use crate::decision::{Effect, Marks, NodeTarget, Notice};
 use crate::machine::{Group, GroupId, Machine, MachineId, MachineState, ReplacementRequest, Token};
 use crate::naming::replacement_token;
 use crate::snapshot::{LockView, PendingView};
@@ -49,12 +49,7 @@ pub(super) fn lock(draft: &mut Draft<'_>) {
             draft.wait(reason, Some(draft.settings.machine_poll));
         }
         None => {
-            draft.effect(Effect::AcquireLock(LockRequest {
-                node: node.name.clone(),
-                node_uid: node.uid.clone(),
-                operation: operation(draft).to_owned(),
-                holder: task_key(draft),
-            }));
+            draft.effect(Effect::AcquireLock(lock_request(draft, &node)));
             draft.look_again();
         }
     }

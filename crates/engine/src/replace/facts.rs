@@ -11,7 +11,7 @@ use shipshape_api::reasons::NODE_LEFT;
 use super::draft::{Draft, Unclear};
 use super::order::is_terminate_first;
 use super::passage;
-use crate::decision::NodeTarget;
+use crate::decision::{LockRequest, NodeTarget};
 use crate::machine::{Group, Machine};
 use crate::view::{NodeView, Observed};
 
@@ -164,6 +164,16 @@ pub(super) fn node_target(draft: &Draft<'_>, node: &NodeView) -> NodeTarget {
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
         operation: operation(draft).to_owned(),
+    }
+}
+
+/// The node's lock as this task asks for it.
+pub(super) fn lock_request(draft: &Draft<'_>, node: &NodeView) -> LockRequest {
+    LockRequest {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        operation: operation(draft).to_owned(),
+        holder: task_key(draft),
     }
 }
 

@@ -1,14 +1,15 @@
 //! Keeping the node's lock while the work lasts.
 //!
-//! Owns when the lock is looked at and renewed, and what its loss means. Must not take or free it:
-//! the first and the last step do.
+//! Owns when the lock is looked at and renewed, and what its loss means: one that somebody has removed is
+//! taken anew before anything more is done to the node, and the way back does not need it. Must not free it:
+//! the last step does.
 
 use jiff::Timestamp;
 use shipshape_api::conditions::LOCKED;
 use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Unclear};
-use super::facts::{operation, own_node};
+use super::facts::{lock_request, operation, own_node};
 use super::step_of;
 use crate::decision::Effect;
 use crate::settings::Settings;
@@ -23,27 +24,23 @@ pub fn is_lock_due(snapshot: &TaskSnapshot, settings: &Settings, now: Timestamp)
         .into_iter()
         .flat_map(|status| &status.conditions)
         .find(|one| one.type_ == LOCKED);
-    let is_at_work = match step_of(snapshot) {
-        TaskStep::Provision
-        | TaskStep::Join
-        | TaskStep::Transfer
-        | TaskStep::Settle
-        | TaskStep::Recover
-        | TaskStep::RemoveMember
-        | TaskStep::Cordon
-        | TaskStep::Drain
-        | TaskStep::Remove
-        | TaskStep::Forget => true,
-        // A task that was called off, gave up or was set aside before it had the lock has touched
-        // nothing: there is nothing to keep.
-        TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked => locked.is_some(),
-        TaskStep::Lock | TaskStep::Release | TaskStep::Done | TaskStep::Failed => false,
-    };
-    is_at_work && locked.is_none_or(|one| is_old(one.last_transition_time.0, settings, now))
+    let step = step_of(snapshot);
+    // A task that was called off, gave up or was set aside before it had the lock has touched nothing: there
+    // is nothing to keep.
+    let is_kept = is_at_work(step) || (is_way_back(step) && locked.is_some());
+    is_kept && locked.is_none_or(|one| is_old(one.last_transition_time.0, settings, now))
 }
 
-/// Renews a lock that is ours. Without it nothing more is done to the node, and the wait is decided
-/// on.
+/// Whether a lock that the work needs is not there though its node is: then it must be known whether the
+/// task is at work before it is taken anew.
+pub fn is_lock_missing(snapshot: &TaskSnapshot) -> bool {
+    let node = snapshot.old_node.present();
+    let has_node = node.is_some_and(|node| node.uid == snapshot.task.spec.node_uid);
+    snapshot.lock.is_absent() && has_node && is_at_work(step_of(snapshot))
+}
+
+/// Renews a lock that is ours, and takes one anew that somebody has removed. Without it nothing more is done
+/// to the node but to put it back, and the wait is decided on.
 pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
     let is_due = is_lock_due(draft.snapshot, draft.settings, draft.now);
     if !is_due && !is_before_disruption(step_of(draft.snapshot)) {
@@ -66,11 +63,53 @@ pub(super) fn keep_lock(draft: &mut Draft<'_>) -> Result<(), Unclear> {
         // machines only.
         Observed::Present(_) | Observed::Absent if own_node(draft).is_absent() => return Ok(()),
         Observed::Present(lock) => format!("node {node}, which {} has locked", lock.holder),
-        // It is not asked for again: this may be a late look at a task that has ended and let it go.
+        // Nobody else has it, and what is put back is ours by its own mark.
+        Observed::Absent if is_way_back(step_of(draft.snapshot)) => return Ok(()),
         Observed::Absent => format!("the lock of node {node}, which somebody has removed"),
     };
     draft.wait(lost, Some(draft.settings.machine_poll));
+    if is_lock_missing(draft.snapshot) {
+        take_anew(draft);
+    }
     Err(Unclear)
+}
+
+/// Asks for a lock that is missing, unless this may be a late look at a task that has ended and let it go.
+/// The lock is made, not written over: of two that ask, one gets it.
+fn take_anew(draft: &mut Draft<'_>) {
+    let is_at_work = draft.snapshot.at_work.present().is_some();
+    if let (true, Some(node)) = (is_at_work, own_node(draft).present()) {
+        draft.effect(Effect::AcquireLock(lock_request(draft, node)));
+        draft.look_again();
+    }
+}
+
+/// Whether this step is one of the work that the lock is for.
+fn is_at_work(step: TaskStep) -> bool {
+    match step {
+        TaskStep::Provision
+        | TaskStep::Join
+        | TaskStep::Transfer
+        | TaskStep::Settle
+        | TaskStep::Recover
+        | TaskStep::RemoveMember
+        | TaskStep::Cordon
+        | TaskStep::Drain
+        | TaskStep::Remove
+        | TaskStep::Forget => true,
+        TaskStep::Lock
+        | TaskStep::Undo
+        | TaskStep::Backoff
+        | TaskStep::Parked
+        | TaskStep::Release
+        | TaskStep::Done
+        | TaskStep::Failed => false,
+    }
+}
+
+/// Whether this step only puts back what the task has changed, or rests.
+fn is_way_back(step: TaskStep) -> bool {
+    matches!(step, TaskStep::Undo | TaskStep::Backoff | TaskStep::Parked)
 }
 
 /// Whether this step closes the node or ends its machine: the lock is read live before each.

@@ -191,3 +191,74 @@ fn a_terminate_first_task_that_is_tried_again_takes_its_lock_first() {
     let decision = decide(&world, &Settings::default(), after(1));
     assert_eq!(decision.status.step_name(), TaskStep::Lock);
 }
+
+#[test]
+fn a_lock_that_somebody_removed_is_taken_anew_before_anything_else_is_done() {
+    let unclear = Observed::Unknown("no answer".to_owned());
+    // Whether the task is at work, as just read.
+    let table = [
+        (Observed::Present(()), true),
+        (Observed::Absent, false),
+        (Observed::NotAsked, false),
+        (unclear, false),
+    ];
+    for (at_work, is_taken) in table {
+        for step in WORK {
+            let mut world = world_at(step);
+            let record = world.task.status.as_mut().unwrap().step.as_mut().unwrap();
+            record.deadline = None;
+            world.pods = Observed::Present(vec![pod("a")]);
+            world.lock = Observed::Absent;
+            world.at_work = at_work.clone();
+            let decision = decide(&world, &Settings::default(), after(6));
+            let wanted: &[&str] = if is_taken { &["AcquireLock"] } else { &[] };
+            assert_eq!(effects(&decision), wanted, "{step:?} {at_work:?}");
+            let words = "the lock of node old, which somebody has removed";
+            assert_eq!(decision.status.waiting_for.as_deref(), Some(words));
+            // Its node has gone in the meantime, and so has its lock.
+            world.old_node = Observed::Absent;
+            let decision = decide(&world, &Settings::default(), after(6));
+            assert!(!effects(&decision).contains(&"AcquireLock"), "{step:?}");
+        }
+    }
+}
+
+/// A task at this step that had the lock, whose node carries its cordon.
+fn closed_at(step: TaskStep) -> TaskSnapshot {
+    let mut world = world_at(TaskStep::Drain);
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("old")
+    });
+    let status = world.task.status.as_mut().unwrap();
+    status.parked = (step == TaskStep::Parked).then(|| ParkRecord {
+        reason: "DrainTimedOut".to_owned(),
+        message: "a pod is left".to_owned(),
+        since: Time(start()),
+        resuming: false,
+    });
+    status.step = Some(StepRecord {
+        name: step,
+        since: Time(start()),
+        deadline: None,
+    });
+    world
+}
+
+#[test]
+fn the_way_back_goes_on_though_somebody_removed_the_lock() {
+    for step in [TaskStep::Undo, TaskStep::Parked] {
+        let mut world = closed_at(step);
+        world.lock = Observed::Absent;
+        let decision = decide(&world, &Settings::default(), after(6));
+        assert_eq!(effects(&decision), ["EnsureUncordoned"], "{step:?}");
+        world.lock = lock("another");
+        let decision = decide(&world, &Settings::default(), after(6));
+        assert!(effects(&decision).is_empty(), "{step:?}: it is another's");
+    }
+    let mut world = closed_at(TaskStep::Backoff);
+    world.lock = Observed::Absent;
+    let decision = decide(&world, &Settings::default(), after(60));
+    assert_eq!(decision.status.step_name(), TaskStep::Lock);
+}
