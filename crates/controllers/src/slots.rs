@@ -1,17 +1,19 @@
-//! Observe: the ledger of slots, and the tasks at work that it knows nothing of.
+//! Observe: the ledger of slots, the tasks at work that it knows nothing of, and the nodes that are down.
 //!
 //! Owns the order of the looks: tasks, then the ledger, then live the tasks that have no slot in it. A slot is
 //! written before its task and taken away after its end, so only a task that is at work before and after, and
 //! has no slot in between, has lost it. A store alone may be old: a slot for a task that is over would stay.
 //! Must not write.
 
-use shipshape_api::NodePatchTask;
+use shipshape_api::{NodePatchRunSpec, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::ledger::{Ledger, Role, Slotless, needs_slot};
-use shipshape_engine::view::Observed;
+use shipshape_engine::admit::Down;
+use shipshape_engine::ledger::{Ledger, Role, Slotless};
+use shipshape_engine::plan;
+use shipshape_engine::view::{NodeView, Observed};
 
-use crate::context::{Context, TASKS_AT_WORK};
+use crate::context::{Context, NODES_DOWN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
 
 /// The ledger, read live, and what it lacks.
 pub(crate) async fn look(context: &Context) -> (Observed<Ledger>, Slotless) {
@@ -28,8 +30,7 @@ pub(crate) async fn look(context: &Context) -> (Observed<Ledger>, Slotless) {
             continue;
         }
         match tasks.refetch(&Key::of(task.as_ref())).await {
-            Ok(now) => still
-                .extend(now.filter(|now| now.metadata.uid == task.metadata.uid && needs_slot(now))),
+            Ok(now) => still.extend(now.filter(|now| now.metadata.uid == task.metadata.uid)),
             Err(error) => return (Observed::Unknown(in_full(&error)), Slotless::default()),
         }
     }
@@ -48,6 +49,29 @@ pub(crate) fn taken(ledger: &Observed<Ledger>, slotless: &Slotless) -> Observed<
         Observed::Present(ledger) => Observed::Present(ledger.with(&slotless.slots)),
         Observed::Absent | Observed::NotAsked | Observed::Unknown(_) => ledger.clone(),
     }
+}
+
+/// Nodes of a run that are down and that no task works on.
+pub(crate) fn down(context: &Context, run: &NodePatchRunSpec, taken: &Ledger) -> Vec<Down> {
+    let nodes = context.stores.nodes.by_index(NODES_DOWN, "");
+    let ours = nodes
+        .iter()
+        .filter(|node| plan::is_candidate(run, node).unwrap_or(true));
+    ours.filter(|node| !taken.slots.contains_key(&node.uid) && !is_joining(context, node))
+        .map(|node| Down {
+            node: node.name.clone(),
+            zone: node.zone.clone(),
+            role: node.role(),
+        })
+        .collect()
+}
+
+/// Whether a node is the replacement of a task that is under way.
+fn is_joining(context: &Context, node: &NodeView) -> bool {
+    let tasks = &context.stores.tasks;
+    node.provider_id
+        .as_ref()
+        .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
 }
 
 /// A node that has left is no control plane any more.

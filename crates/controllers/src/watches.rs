@@ -1,7 +1,8 @@
 //! Which change wakes which pass.
 //!
-//! Owns the mapping from objects to keys. Must not filter by what a decision would say: waking once
-//! too often is cheap, once too seldom is a hang.
+//! Owns the mapping from objects to keys. Must not leave out a change that a decision may turn upon: waking
+//! once too often is cheap, once too seldom is a hang. What no decision of a step reads is left out where
+//! there is much of it (`of_pods`).
 
 mod at_gate;
 mod of_pods;
@@ -15,7 +16,7 @@ use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::drain::is_guarded;
-use shipshape_engine::run::is_over;
+use shipshape_engine::run::{is_braked, is_over};
 use shipshape_engine::view::{BudgetView, NodeView, is_kept};
 
 use crate::context::{
@@ -283,7 +284,7 @@ fn wake_for_run(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, change: &Chang
         (
             run.metadata.deletion_timestamp.is_some(),
             run.spec.abort(),
-            run.spec.paused(),
+            (run.spec.paused(), is_braked(run)),
             run.spec.drain.clone(),
             status.and_then(|status| status.last_round),
         )

@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::{ABORTED, ACCEPTED, COMPLETED};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
+use shipshape_api::reasons::UNSUPPORTED_PROVIDER;
 use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
 use crate::closing::{self, Homeless};
@@ -33,9 +34,6 @@ use crate::snapshot::RunSnapshot;
 use crate::view::{Observed, is_kept};
 use ending::Ending;
 pub use state::state;
-
-/// The reason of a run whose cloud this operator does not know.
-const UNSUPPORTED_PROVIDER: &str = "UnsupportedProvider";
 
 /// Decides what one look at a run leads to.
 pub fn decide(
@@ -69,6 +67,16 @@ pub fn marks_wanted(run: &NodePatchRun, number: usize) -> Marks {
 pub fn is_over(status: &NodePatchRunStatus) -> bool {
     condition::is_true(&status.conditions, COMPLETED)
         || condition::is_true(&status.conditions, ABORTED)
+}
+
+/// Whether failures hold the run back, and with it nodes that were set aside, unless a person asks for one of
+/// them: each would meet what the others have. In the last round they are all that is left to do.
+pub fn is_braked(run: &NodePatchRun) -> bool {
+    let status = run.status.as_ref();
+    let held = |status: &NodePatchRunStatus| {
+        status.paused == Some(true) && status.last_round != Some(true)
+    };
+    !run.spec.paused() && status.is_some_and(held)
 }
 
 struct Draft<'a> {

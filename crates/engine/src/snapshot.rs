@@ -141,6 +141,8 @@ pub struct TaskSnapshot {
     /// Machines that tasks under way will ask a group for, and that it does not count yet; asked for with
     /// the ledger.
     pub on_their_way: BTreeMap<GroupId, usize>,
+    /// Nodes of the run that are not ready and that nobody works on; asked for with the ledger.
+    pub down: Vec<Down>,
     /// The run that asked for the task.
     pub run: RunView,
     /// Pods that the run calls important and that are not ready, anywhere; asked for by the gates.
@@ -175,8 +177,10 @@ impl PendingView {
 pub struct RunView {
     /// Why the task must be called off, if it must.
     pub call_off: Option<String>,
-    /// Whether new work is held back.
+    /// Whether somebody holds new work back.
     pub paused: bool,
+    /// Whether failures do; see [`crate::run::is_braked`].
+    pub braked: bool,
     /// Whether nothing but parked nodes is left.
     pub last_round: bool,
     /// The run's spec, if the run is there: the limits under which a slot is granted again.
@@ -215,6 +219,7 @@ impl TaskSnapshot {
             ledger: Observed::NotAsked,
             slotless: Slotless::default(),
             on_their_way: BTreeMap::new(),
+            down: Vec::new(),
             run: RunView::default(),
             unstable: Observed::NotAsked,
             new_pods: Observed::NotAsked,

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use shipshape_api::conditions::{ABORTED, ACCEPTED};
+use shipshape_api::conditions::{ABORTED, ACCEPTED, OLD_DELETED};
 use shipshape_api::names::{ANNOTATION_ACKNOWLEDGED, ANNOTATION_RETRY};
 use shipshape_api::node_patch_run::NodePatchRunStatus;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
@@ -177,16 +177,18 @@ pub fn retry(
 }
 
 fn retry_next(status: &NodePatchTaskStatus, run: Option<&NodePatchRun>) -> String {
+    let is_new = status.step_name() == TaskStep::Failed;
+    let attempt = status.attempt.unwrap_or(1) + i32::from(is_new);
     match run {
+        // A pause does not hold what only has its machine to get back.
+        _ if condition::is_true(&status.conditions, OLD_DELETED) => format!(
+            "attempt {attempt} begins after a pause; the old machine is gone, so it waits for no slot"
+        ),
         Some(run) if run.spec.paused() => format!(
             "its run is paused, so it waits; go on with: shipshape resume {}",
             handle(run)
         ),
-        _ => {
-            let is_new = status.step_name() == TaskStep::Failed;
-            let attempt = status.attempt.unwrap_or(1) + i32::from(is_new);
-            format!("attempt {attempt} begins as soon as a slot is free")
-        }
+        _ => format!("attempt {attempt} begins as soon as a slot is free"),
     }
 }
 

@@ -65,20 +65,24 @@ pub(super) async fn observe(
     let abandoned = look.abandoned(&ledger).await?;
     // What is taken, in the ledger or not.
     let taken = slots::taken(&ledger, &slotless);
+    let in_use = look.in_use(&taken, &abandoned);
     let (waiting, on_their_way) = if is_resting {
         Default::default()
     } else {
-        look.line(&taken, abandoned.len()).await
+        look.line(&in_use).await
     };
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
-        etcd: look.etcd(&waiting, &taken, &abandoned).await,
+        etcd: look.etcd(&waiting, &in_use).await,
         known_providers: context.provider_types(),
         nodes: look.nodes_to_plan(),
         abandoned,
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
-        down: look.down(&taken),
+        down: match taken.present() {
+            Some(taken) => slots::down(context, &run.spec, taken),
+            None => Vec::new(),
+        },
         unmarked: look.unmarked(),
         homeless: look.homeless(),
         marked: look.marked(open.is_empty()),
@@ -144,16 +148,12 @@ impl Look<'_> {
     }
 
     /// Who waits, with their groups, and the machines on their way to each group.
-    async fn line(
-        &self,
-        ledger: &Observed<Ledger>,
-        abandoned: usize,
-    ) -> (Vec<Waiting>, BTreeMap<GroupId, usize>) {
+    async fn line(&self, in_use: &Observed<Ledger>) -> (Vec<Waiting>, BTreeMap<GroupId, usize>) {
         let (context, run) = (self.context, self.run);
-        let Some(ledger) = ledger.present() else {
+        let Some(ledger) = in_use.present() else {
             return (self.waiting(WINDOW_SPARE, &|_| false), BTreeMap::new());
         };
-        let wanted = window(run, ledger.slots.len().saturating_sub(abandoned));
+        let wanted = window(run, ledger.slots.len());
         let on_their_way = groups::on_their_way(context, ledger);
         let line = |skip: &dyn Fn(&NodeView) -> bool| self.waiting(wanted, skip);
         let waiting = groups::with_groups(context, run, ledger, &on_their_way, line).await;
@@ -174,17 +174,14 @@ impl Look<'_> {
     }
 
     /// How etcd fares, asked only while a control plane waits and none is in work.
-    async fn etcd(
-        &self,
-        waiting: &[Waiting],
-        ledger: &Observed<Ledger>,
-        abandoned: &[(String, String)],
-    ) -> Observed<EtcdView> {
+    async fn etcd(&self, waiting: &[Waiting], in_use: &Observed<Ledger>) -> Observed<EtcdView> {
         let is_control_plane = |one: &Waiting| one.node.role() == Role::ControlPlane;
-        let is_free = |uid: &String| abandoned.iter().any(|(free, _)| free == uid);
-        let slots = ledger.present().into_iter().flat_map(|it| &it.slots);
-        let mut taken = slots.filter(|(uid, _)| !is_free(uid));
-        let is_one_in_work = taken.any(|(_, slot)| slot.role == Role::ControlPlane);
+        let slots = in_use
+            .present()
+            .into_iter()
+            .flat_map(|it| it.slots.values());
+        let mut roles = slots.map(|slot| slot.role);
+        let is_one_in_work = roles.any(|role| role == Role::ControlPlane);
         if is_one_in_work || !waiting.iter().any(is_control_plane) {
             return Observed::NotAsked;
         }
@@ -201,13 +198,7 @@ impl Look<'_> {
     /// The first nodes of the current partition that have no task yet, without those to skip. A node
     /// that has left, or whose name now belongs to another, is not waited for.
     fn waiting(&self, wanted: usize, skip: &dyn Fn(&NodeView) -> bool) -> Vec<Waiting> {
-        let status = self.run.status.as_ref();
-        let iteration = status.and_then(|status| status.current_iteration);
-        let iteration = iteration.and_then(|number| usize::try_from(number).ok());
-        let (Some(plan), Some(iteration)) = (self.plan(), iteration) else {
-            return Vec::new();
-        };
-        let Some(partition) = plan.partitions.get(iteration) else {
+        let (Some(plan), Some((iteration, partition))) = (self.plan(), self.partition()) else {
             return Vec::new();
         };
         let part = Part {
@@ -224,6 +215,13 @@ impl Look<'_> {
                 Some(one) => Turn::Waits(one),
             }
         })
+    }
+
+    /// The partition whose turn it is, with its number.
+    fn partition(&self) -> Option<(usize, &Partition)> {
+        let iteration = self.run.status.as_ref()?.current_iteration?;
+        let iteration = usize::try_from(iteration).ok()?;
+        Some((iteration, self.plan()?.partitions.get(iteration)?))
     }
 
     fn waiting_node(&self, iteration: usize, wave: &Partition, place: usize) -> Option<Waiting> {

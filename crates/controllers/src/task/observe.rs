@@ -24,6 +24,7 @@ use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role, needs_slot};
 use shipshape_engine::machine::{MachineId, MachineState};
 use shipshape_engine::replace::{is_lock_due, is_lock_missing, step_of};
+use shipshape_engine::run::is_braked;
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::verify::passage::{Passage, passage};
 use shipshape_engine::verify::record::record_name;
@@ -274,6 +275,9 @@ impl Look<'_> {
         if let Observed::Present(ledger) = &snapshot.ledger {
             let taken = ledger.with(&snapshot.slotless.slots);
             snapshot.on_their_way = groups::on_their_way(self.context, &taken);
+            if let Some(run) = &snapshot.run.spec {
+                snapshot.down = slots::down(self.context, run, &taken);
+            }
             snapshot.group = self.group_of_parked().await;
         }
         snapshot.slot = match &snapshot.ledger {
@@ -311,6 +315,7 @@ impl Look<'_> {
         Ok(RunView {
             call_off,
             paused: run.as_ref().is_some_and(|run| run.spec.paused()),
+            braked: run.as_ref().is_some_and(|run| is_braked(run)),
             last_round: status.is_some_and(|status| status.last_round == Some(true)),
             spec: run.as_ref().map(|run| Box::new(run.spec.clone())),
         })

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
 use shipshape_api::node_patch_task::{BlockedEviction, ParkRecord, UndoNext};
+use shipshape_api::reasons::NO_CAPACITY;
 use shipshape_api::{
     DrainOptions, NodePatchRun, NodePatchTask, NodePatchTaskStatus, OnDeadline, TaskStep,
 };
@@ -13,14 +14,13 @@ use shipshape_api::{
 use super::{Blocker, Explanation, Scene, name_of, step_of, wait};
 use crate::condition;
 use crate::drain::{self, Block};
+use crate::run::is_braked;
 use crate::settings::Settings;
 use crate::view::BudgetView;
 use crate::wish::{self, handle};
 
 /// Unready pods of a budget that are named.
 const NAMED_MAX: usize = 3;
-/// The reason of a park for want of room in the cloud.
-const NO_CAPACITY: &str = "NoCapacity";
 const PARKED: &str = "the node is parked: it takes pods again, gives its slot to the others and is tried \
                       again when nothing is in its way, or at the end of the run";
 const OVERDUE_WORDS: &str =
@@ -78,6 +78,9 @@ fn tell_parked(
         "its run is paused: it is tried again once that is lifted"
     } else if parked.resuming {
         "nothing is in its way any more: it is tried again as soon as a slot is free"
+    } else if run.is_some_and(is_braked) {
+        "its run is paused after failures: it is tried again once the run is resumed, or when somebody asks \
+         for that"
     } else if parked.reason == NO_CAPACITY {
         let rest = Settings::default().retry_backoff_max;
         told.until = parked.since.0.checked_add(rest).ok();
@@ -170,6 +173,7 @@ pub fn after_deadline(task: &NodePatchTask, drain: Option<&DrainOptions>) -> Opt
     }
     match step {
         TaskStep::Provision if has_no_room(&status) => Some(PARKED.to_owned()),
+        TaskStep::Cordon if needs_old_daemons(task, &status) => Some(parked),
         TaskStep::Lock
         | TaskStep::Provision
         | TaskStep::Join
@@ -190,6 +194,14 @@ pub fn after_deadline(task: &NodePatchTask, drain: Option<&DrainOptions>) -> Opt
         TaskStep::Remove | TaskStep::Forget | TaskStep::Release => Some(OVERDUE_WORDS.to_owned()),
         TaskStep::Backoff | TaskStep::Parked | TaskStep::Done | TaskStep::Failed => None,
     }
+}
+
+/// Whether the cordon waits for daemons of the old node, whose machine goes first: what else it could wait for
+/// shows at once.
+fn needs_old_daemons(task: &NodePatchTask, status: &NodePatchTaskStatus) -> bool {
+    status.terminate_first == Some(true)
+        && !task.spec.required_node_daemon_pod_selectors.is_empty()
+        && !condition::is_true(&status.conditions, OLD_DELETED)
 }
 
 /// Want of room in the cloud is no fault of an attempt: the node is set aside even at the last.
@@ -226,10 +238,8 @@ fn is_leaving_etcd(status: &NodePatchTaskStatus, step: TaskStep, choice: OnDeadl
 
 /// How the node is emptied: as the run says now, or the task for one that is gone.
 fn drain_options<'a>(task: &'a NodePatchTask, scene: &Scene<'a>) -> Option<&'a DrainOptions> {
-    let mut runs = scene.runs.iter();
-    let own = runs.find(|run| run.metadata.uid.as_deref() == Some(task.spec.run_uid.as_str()));
-    let spec = own.map_or(&task.spec.drain, |run| &run.spec.drain);
-    spec.as_ref()
+    let run = run_of(task, scene);
+    run.map_or(&task.spec.drain, |run| &run.spec.drain).as_ref()
 }
 
 fn on_deadline(options: Option<&DrainOptions>) -> OnDeadline {

@@ -7,6 +7,7 @@ use shipshape_api::node_patch_run::{NodePatchRunStatus, RunPlan};
 use shipshape_api::node_patch_task::{
     BlockedEviction, DrainRecord, ParkRecord, StepRecord, UndoNext, UndoRecord,
 };
+use shipshape_api::selectors::PodSelector;
 use shipshape_api::{DrainOptions, NodePatchRunSpec, NodePatchTaskSpec, PendingNode};
 
 use super::*;
@@ -145,6 +146,12 @@ fn the_words_after_a_deadline_follow_the_attempts_and_the_drain_options() {
             .unwrap()
             .contains("counts as failed")
     );
+    let mut cordon = task_at(TaskStep::Cordon);
+    cordon.spec.required_node_daemon_pod_selectors = vec![PodSelector::default()];
+    let then = |task: &NodePatchTask| after_deadline(task, None).unwrap();
+    assert!(then(&cordon).contains("is undone"));
+    cordon.status.as_mut().unwrap().terminate_first = Some(true);
+    assert!(then(&cordon).contains("is parked"), "as replace::expire");
     let drain = task_at(TaskStep::Drain);
     let force: DrainOptions = serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap();
     assert!(
@@ -355,6 +362,18 @@ fn a_parked_node_is_told_when_it_is_tried_again() {
         );
         assert_eq!(told.until, until);
     }
+    let mut run = run_with_plan();
+    let uid = run.metadata.uid.clone().unwrap_or_default();
+    parked.spec.run_uid = uid;
+    run.status.as_mut().unwrap().paused = Some(true);
+    let runs = [run];
+    let scene = Scene {
+        runs: &runs,
+        ..EMPTY
+    };
+    let notes = task(&parked, &scene).notes;
+    let is_told = |note: &String| note.contains("paused after failures");
+    assert!(notes.iter().any(is_told), "{notes:?}");
 }
 
 #[test]

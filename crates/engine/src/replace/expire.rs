@@ -3,6 +3,7 @@
 //! Owns the answer for every step. Must not look at the world: the step has just looked and waits.
 
 use shipshape_api::node_patch_task::TaskStep;
+use shipshape_api::reasons::NO_CAPACITY;
 
 use super::draft::Draft;
 use super::undo::gave_up;
@@ -27,7 +28,7 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
             park::park(draft, member::NOT_WELL, message);
         }
         TaskStep::Provision if has_no_room(draft) => {
-            park::park(draft, park::NO_CAPACITY, waited_for);
+            park::park(draft, NO_CAPACITY, waited_for);
         }
         TaskStep::Lock => end(draft, "the lock", "LockTimedOut", &waited_for),
         TaskStep::Provision => end(draft, "the replacement", "ProvisionTimedOut", &waited_for),

@@ -11,6 +11,7 @@ use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::LOCKED;
 use shipshape_api::names::ANNOTATION_RETRY;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
+use shipshape_api::reasons::NO_CAPACITY;
 
 use super::draft::{Draft, Unclear};
 use super::facts::{node_target, operation, own_node, task_key};
@@ -21,12 +22,9 @@ use crate::admit::{self, Books, Waiting};
 use crate::condition;
 use crate::decision::{Effect, Notice};
 use crate::drain;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Role};
 use crate::machine::Group;
 use crate::view::Observed;
-
-/// The reason of a park for want of room in the cloud.
-pub(super) const NO_CAPACITY: &str = "NoCapacity";
 
 /// The reason of a park for want of a machine that could be replaced.
 pub(super) const NO_PROVIDER_ID: &str = "NoProviderId";
@@ -78,9 +76,10 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
         });
         return draft.wait(record.message, Some(draft.settings.machine_poll));
     }
-    let is_free =
-        is_way_free(draft, &record) || is_asked_again(draft) || is_last_round(draft, &record);
-    if is_free && !draft.snapshot.run.paused {
+    let run = &draft.snapshot.run;
+    let comes_back = is_way_free(draft, &record) || is_last_round(draft, &record);
+    let is_free = is_asked_again(draft) || (comes_back && !run.braked);
+    if is_free && !run.paused {
         if let Some(parked) = &mut draft.status.parked {
             parked.resuming = true;
         }
@@ -160,7 +159,8 @@ pub(super) fn is_asked_again(draft: &Draft<'_>) -> bool {
     wish.is_some() && wish != draft.status.retried
 }
 
-/// Takes a slot again, under the limits of the run as they are now.
+/// Takes a slot again, under the limits of the run as they are now. Until it has one, a pause holds it like
+/// a node that never began.
 fn resume(draft: &mut Draft<'_>) {
     let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is ours") else {
         return;
@@ -181,6 +181,9 @@ fn resume(draft: &mut Draft<'_>) {
         ));
         draft.status.cordon = None;
         return draft.enter(next);
+    }
+    if draft.snapshot.run.paused {
+        return draft.wait("spec.paused of its run to be lifted".to_owned(), None);
     }
     let ledger = match draft.look(&draft.snapshot.ledger, "which slots are taken") {
         Err(Unclear) => return,
@@ -217,9 +220,12 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         group: group_to_ask(draft, &run),
     };
     let owner = draft.snapshot.task.spec.run_uid.clone();
+    // A worker that is down itself takes nothing more out of service; and two of them, each counting the
+    // other, would wait for ever.
+    let counts = waiting.node.ready || waiting.node.role() == Role::ControlPlane;
     let books = Books {
         ledger: &ledger,
-        down: &[],
+        down: if counts { &draft.snapshot.down } else { &[] },
         begun_within_hour: 0,
         on_their_way: &draft.snapshot.on_their_way,
         etcd: &draft.snapshot.etcd,

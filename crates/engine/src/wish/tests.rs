@@ -5,6 +5,7 @@ use shipshape_api::node_patch_task::StepRecord;
 use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec};
 
 use super::*;
+use crate::condition::{Claim, Truth};
 
 fn run() -> NodePatchRun {
     let mut run = NodePatchRun::new("january", NodePatchRunSpec::default());
@@ -71,9 +72,9 @@ fn resume_after_failures_takes_note_of_all_of_them() {
 fn resume_of_a_refused_run_says_why_no_node_begins() {
     let mut run = run();
     let mut status = NodePatchRunStatus::default();
-    let claim = condition::Claim {
+    let claim = Claim {
         kind: ACCEPTED,
-        truth: condition::Truth::False,
+        truth: Truth::False,
         reason: "UnsupportedProvider",
         message: "spec.provider.type \"vmware\" is not supported".to_owned(),
     };
@@ -133,6 +134,23 @@ fn a_try_in_a_paused_run_says_that_it_waits() {
     );
     run.spec.abort = Some(true);
     assert!(retry(&task(TaskStep::Parked), Some(&run), Timestamp::UNIX_EPOCH).is_err());
+}
+
+#[test]
+fn a_try_that_only_has_to_get_a_machine_back_is_held_by_no_pause() {
+    let mut run = run();
+    run.spec.paused = Some(true);
+    let mut failed = task(TaskStep::Failed);
+    let claim = Claim {
+        kind: OLD_DELETED,
+        truth: Truth::True,
+        reason: "MachineGone",
+        message: String::new(),
+    };
+    let conditions = &mut failed.status.as_mut().unwrap().conditions;
+    condition::set(conditions, claim, None, Timestamp::UNIX_EPOCH);
+    let granted = retry(&failed, Some(&run), Timestamp::UNIX_EPOCH).unwrap();
+    assert!(granted.next.contains("waits for no slot"), "{granted:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is taken: slots that nobody works under any more, nodes that are down, and the pace of the hour.
+//! What is taken: slots that nobody works under any more, and the pace of the hour.
 //!
 //! Owns when a slot counts as abandoned. Must not conclude that from the store alone: a task that is
 //! missing there is asked for live.
@@ -6,13 +6,11 @@
 use jiff::{SignedDuration, Timestamp};
 use shipshape_api::NodePatchTask;
 use shipshape_cluster::Key;
-use shipshape_engine::admit::Down;
-use shipshape_engine::ledger::Ledger;
-use shipshape_engine::plan;
-use shipshape_engine::view::{NodeView, Observed};
+use shipshape_engine::ledger::{Ledger, Slot};
+use shipshape_engine::view::Observed;
 
 use super::Look;
-use crate::context::{NODES_DOWN, TASKS_BY_REPLACEMENT, TASKS_BY_RUN};
+use crate::context::TASKS_BY_RUN;
 use crate::error::PassError;
 
 impl Look<'_> {
@@ -30,24 +28,29 @@ impl Look<'_> {
             .count()
     }
 
-    /// Nodes of the run that are down and that no task works on.
-    pub(super) fn down(&self, ledger: &Observed<Ledger>) -> Vec<Down> {
-        let Some(ledger) = ledger.present() else {
-            return Vec::new();
+    /// What is taken once the abandoned slots are given back: the groups are asked, and machines on their way
+    /// counted, for the same ledger that admission works on.
+    pub(super) fn in_use(
+        &self,
+        taken: &Observed<Ledger>,
+        abandoned: &[(String, String)],
+    ) -> Observed<Ledger> {
+        match taken {
+            Observed::Present(taken) => {
+                Observed::Present(without(taken, abandoned, |slot| self.is_wanted(slot)))
+            }
+            Observed::Absent | Observed::NotAsked | Observed::Unknown(_) => taken.clone(),
+        }
+    }
+
+    /// Whether a slot without a task is that of a node whose turn it is: its task is made again.
+    fn is_wanted(&self, slot: &Slot) -> bool {
+        let Some((iteration, partition)) = self.partition() else {
+            return false;
         };
-        let stores = &self.context.stores;
-        stores
-            .nodes
-            .by_index(NODES_DOWN, "")
-            .iter()
-            .filter(|node| plan::is_candidate(&self.run.spec, node).unwrap_or(true))
-            .filter(|node| !ledger.slots.contains_key(&node.uid) && !self.is_joining(node))
-            .map(|node| Down {
-                node: node.name.clone(),
-                zone: node.zone.clone(),
-                role: node.role(),
-            })
-            .collect()
+        let place = partition.nodes.iter().position(|name| *name == slot.node);
+        let waiting = place.and_then(|place| self.waiting_node(iteration, partition, place));
+        waiting.is_some_and(|one| one.task == slot.task)
     }
 
     /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
@@ -83,14 +86,20 @@ impl Look<'_> {
         }
         Ok(abandoned)
     }
+}
 
-    /// Whether a node is the replacement of a task that is under way.
-    fn is_joining(&self, node: &NodeView) -> bool {
-        let tasks = &self.context.stores.tasks;
-        node.provider_id
-            .as_ref()
-            .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
+fn without(
+    taken: &Ledger,
+    abandoned: &[(String, String)],
+    is_wanted: impl Fn(&Slot) -> bool,
+) -> Ledger {
+    let mut ledger = taken.clone();
+    for (node_uid, _) in abandoned {
+        if !ledger.slots.get(node_uid).is_some_and(&is_wanted) {
+            ledger.slots.remove(node_uid);
+        }
     }
+    ledger
 }
 
 fn is_final(task: &NodePatchTask) -> bool {
@@ -114,6 +123,33 @@ mod tests {
     use shipshape_api::node_patch_task::StepRecord;
 
     use super::*;
+    use shipshape_engine::ledger::Role;
+
+    #[test]
+    fn an_abandoned_slot_is_out_of_use_unless_its_task_is_made_again() {
+        let slot = |node: &str| {
+            let slot = Slot {
+                node: node.to_owned(),
+                owner: "run".to_owned(),
+                task: format!("ns/{node}"),
+                zone: "z".to_owned(),
+                role: Role::Worker,
+                important: false,
+                surges: Some("workers".into()),
+                granted_at: Timestamp::UNIX_EPOCH,
+            };
+            (format!("{node}-uid"), slot)
+        };
+        let taken = Ledger {
+            slots: ["busy", "over", "wanted"].map(slot).into(),
+            ..Ledger::default()
+        };
+        let abandoned =
+            ["over", "wanted"].map(|node| (format!("{node}-uid"), format!("ns/{node}")));
+        let left = without(&taken, &abandoned, |slot| slot.node == "wanted");
+        let left: Vec<&str> = left.slots.values().map(|slot| slot.node.as_str()).collect();
+        assert_eq!(left, ["busy", "wanted"]);
+    }
 
     #[test]
     fn a_slot_is_free_once_its_task_has_ended_and_not_when_it_is_tried_again() {

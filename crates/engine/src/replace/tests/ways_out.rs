@@ -1,14 +1,13 @@
-//! Tables for the ways out: deadlines, attempts, undo, parking, calling off, modes and gates.
+//! Tables for the ways out: deadlines, attempts, undo, calling off, modes and gates.
 
 use jiff::SignedDuration;
-use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
+use shipshape_api::conditions::OVERDUE;
 use shipshape_api::gates::{LabelTransfer, ReplacementMode, Stability};
 use shipshape_api::node_patch_task::UndoNext;
-use shipshape_api::{CspState, DrainOptions, NodePatchRunSpec, OnDeadline, PendingNodeGoal};
+use shipshape_api::{CspState, DrainOptions, OnDeadline, PendingNodeGoal};
 
 use super::*;
-use crate::ledger::Ledger;
-use crate::snapshot::{PendingView, RunView};
+use crate::snapshot::PendingView;
 
 pub(super) fn late() -> Timestamp {
     start() + SignedDuration::from_hours(2)
@@ -232,103 +231,6 @@ fn a_node_that_left_before_the_start_ends_the_task_well() {
     let mut world = next(&world, start());
     world.lock = Observed::Absent;
     assert_eq!(step_of(&next(&world, start())), TaskStep::Done);
-}
-
-fn parked() -> TaskSnapshot {
-    let mut world = world_at(TaskStep::Drain);
-    world.pods = Observed::Present(vec![PodView {
-        owner: None,
-        ..pod("bare")
-    }]);
-    let mut world = next(&world, late());
-    assert_eq!(step_of(&world), TaskStep::Parked);
-    world.old_node = Observed::Present(node("old"));
-    world
-}
-
-#[test]
-fn a_parked_node_takes_pods_again_and_gives_its_slot_back() {
-    let mut world = parked();
-    world.old_node = Observed::Present(NodeView {
-        unschedulable: true,
-        cordoned_by: Some(OPERATION.to_owned()),
-        ..node("old")
-    });
-    assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
-    world.old_node = Observed::Present(node("old"));
-    world.slot = Observed::Present(());
-    assert_eq!(effects(&look(&world)), ["ReleaseSlot"]);
-    world.slot = Observed::Absent;
-    let decision = look(&world);
-    assert_eq!(decision.effects, []);
-    assert!(decision.status.waiting_for.unwrap().contains("bare"));
-}
-
-#[test]
-fn a_parked_node_comes_back_when_the_way_is_free_with_a_slot_of_its_own() {
-    let mut world = parked();
-    world.run = RunView {
-        spec: Some(Box::default()),
-        ..RunView::default()
-    };
-    world.pods = Observed::Present(vec![pod("a")]);
-    let mut world = next(&world, late());
-    assert!(world.task.status.clone().unwrap().parked.unwrap().resuming);
-    world.ledger = Observed::Present(Ledger::default());
-    assert_eq!(effects(&look(&world)), ["GrantSlots"]);
-    world.slot = Observed::Present(());
-    assert_eq!(step_of(&next(&world, late())), TaskStep::Cordon);
-}
-
-#[test]
-fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
-    let mut world = parked();
-    world.pods = Observed::Present(Vec::new());
-    world.run.paused = true;
-    let held = next(&world, late());
-    assert!(!held.task.status.unwrap().parked.unwrap().resuming);
-    world.run.paused = false;
-    world.run.spec = Some(Box::new(NodePatchRunSpec {
-        batch_size_non_important: Some(1),
-        ..NodePatchRunSpec::default()
-    }));
-    let mut world = next(&world, late());
-    let slot = crate::ledger::Slot {
-        node: "other".to_owned(),
-        owner: "run".to_owned(),
-        task: "ns/other".to_owned(),
-        zone: String::new(),
-        role: crate::ledger::Role::Worker,
-        important: false,
-        surges: None,
-        granted_at: start(),
-    };
-    world.ledger = Observed::Present(Ledger {
-        resource_version: Some("1".to_owned()),
-        slots: [("other-uid".to_owned(), slot)].into(),
-        ..Ledger::default()
-    });
-    let decision = look(&world);
-    assert_eq!(decision.effects, []);
-    assert!(decision.status.waiting_for.unwrap().contains("batchSize"));
-}
-
-#[test]
-fn a_parked_node_is_tried_again_in_the_last_round() {
-    let mut world = parked();
-    world.run.last_round = true;
-    let rest = Settings::default().park_rest;
-    assert!(
-        !next(&world, late())
-            .task
-            .status
-            .unwrap()
-            .parked
-            .unwrap()
-            .resuming
-    );
-    let after = next(&world, late() + rest);
-    assert!(after.task.status.unwrap().parked.unwrap().resuming);
 }
 
 #[test]
@@ -558,28 +460,4 @@ fn protection_that_the_cloud_still_shows_is_waited_for_and_not_hammered() {
         ..machine("m-new", MachineState::Ready)
     });
     assert!(look(&world).wake.unwrap() > start());
-}
-
-#[test]
-fn a_failed_task_is_tried_again_when_a_person_asks() {
-    let mut world = world_at(TaskStep::Lock);
-    world.run.call_off = Some("x".to_owned());
-    let mut world = next(&world, start());
-    world.new_machine = Observed::Absent;
-    world.new_node = Observed::Absent;
-    let mut world = next(&world, start());
-    world.lock = Observed::Absent;
-    let mut world = next(&world, start());
-    world.run.call_off = None;
-    assert_eq!(step_of(&world), TaskStep::Failed);
-    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
-    world.task.metadata.annotations = Some([wish].into());
-    assert_eq!(effects(&look(&world)), ["EnsureFinalizer"]);
-    world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
-    let again = next(&world, start());
-    assert_eq!(step_of(&again), TaskStep::Parked);
-    let status = again.task.status.unwrap();
-    assert!(status.parked.unwrap().resuming);
-    assert_eq!(status.attempt, Some(2), "its tokens are new ones");
-    assert!(!condition::is_true(&status.conditions, OLD_DELETED));
 }

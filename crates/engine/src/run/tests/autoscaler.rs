@@ -196,10 +196,12 @@ fn play_out(mut snapshot: RunSnapshot) -> (RunSnapshot, Vec<&'static str>, Vec<&
         let decision = look(&snapshot);
         told.extend(decision.notices.iter().map(|one| one.reason));
         for effect in &decision.effects {
-            let (count, holder) = match effect {
-                Effect::HoldDeployment { original, .. } => (Some(0), Some(*original)),
-                Effect::ReleaseDeployment { replicas, .. } => (*replicas, None),
-                _ => continue,
+            let (count, holder) = if let Effect::HoldDeployment { original, .. } = effect {
+                (Some(0), Some(*original))
+            } else if let Effect::ReleaseDeployment { replicas, .. } = effect {
+                (*replicas, None)
+            } else {
+                continue;
             };
             asked.push(effect.name());
             let live = snapshot.autoscalers.present().unwrap()[0].replicas;

@@ -1,0 +1,209 @@
+//! Tables for parking: when a node is set aside, what it keeps, and what lets it come back.
+
+use shipshape_api::NodePatchRunSpec;
+use shipshape_api::conditions::OLD_DELETED;
+
+use super::ways_out::{late, next};
+use super::*;
+use crate::admit::Down;
+use crate::ledger::{Ledger, Role, Slot};
+use crate::snapshot::RunView;
+
+fn parked() -> TaskSnapshot {
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![PodView {
+        owner: None,
+        ..pod("bare")
+    }]);
+    let mut world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Parked);
+    world.old_node = Observed::Present(node("old"));
+    world
+}
+
+#[test]
+fn a_parked_node_takes_pods_again_and_gives_its_slot_back() {
+    let mut world = parked();
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("old")
+    });
+    assert_eq!(effects(&look(&world)), ["EnsureUncordoned"]);
+    world.old_node = Observed::Present(node("old"));
+    world.slot = Observed::Present(());
+    assert_eq!(effects(&look(&world)), ["ReleaseSlot"]);
+    world.slot = Observed::Absent;
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("bare"));
+}
+
+#[test]
+fn a_parked_node_comes_back_when_the_way_is_free_with_a_slot_of_its_own() {
+    let mut world = parked();
+    world.run = RunView {
+        spec: Some(Box::default()),
+        ..RunView::default()
+    };
+    world.pods = Observed::Present(vec![pod("a")]);
+    let mut world = next(&world, late());
+    assert!(world.task.status.clone().unwrap().parked.unwrap().resuming);
+    world.ledger = Observed::Present(Ledger::default());
+    assert_eq!(effects(&look(&world)), ["GrantSlots"]);
+    world.slot = Observed::Present(());
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Cordon);
+}
+
+#[test]
+fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
+    let mut world = parked();
+    world.pods = Observed::Present(Vec::new());
+    world.run.paused = true;
+    let held = next(&world, late());
+    assert!(!held.task.status.unwrap().parked.unwrap().resuming);
+    world.run.paused = false;
+    world.run.spec = Some(Box::new(NodePatchRunSpec {
+        batch_size_non_important: Some(1),
+        ..NodePatchRunSpec::default()
+    }));
+    let mut world = next(&world, late());
+    let slot = Slot {
+        node: "other".to_owned(),
+        owner: "run".to_owned(),
+        task: "ns/other".to_owned(),
+        zone: String::new(),
+        role: Role::Worker,
+        important: false,
+        surges: None,
+        granted_at: start(),
+    };
+    world.ledger = Observed::Present(Ledger {
+        resource_version: Some("1".to_owned()),
+        slots: [("other-uid".to_owned(), slot)].into(),
+        ..Ledger::default()
+    });
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("batchSize"));
+}
+
+#[test]
+fn a_parked_node_is_tried_again_in_the_last_round() {
+    let mut world = parked();
+    world.run.last_round = true;
+    let rest = Settings::default().park_rest;
+    assert!(
+        !next(&world, late())
+            .task
+            .status
+            .unwrap()
+            .parked
+            .unwrap()
+            .resuming
+    );
+    let after = next(&world, late() + rest);
+    assert!(after.task.status.unwrap().parked.unwrap().resuming);
+}
+
+/// A task that has failed and that a person wants to be tried again.
+fn asked_again() -> TaskSnapshot {
+    let mut world = world_at(TaskStep::Lock);
+    world.run.call_off = Some("x".to_owned());
+    let mut world = next(&world, start());
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    let mut world = next(&world, start());
+    world.lock = Observed::Absent;
+    let mut world = next(&world, start());
+    world.run.call_off = None;
+    assert_eq!(step_of(&world), TaskStep::Failed);
+    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
+    world.task.metadata.annotations = Some([wish].into());
+    assert_eq!(effects(&look(&world)), ["EnsureFinalizer"]);
+    world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
+    world
+}
+
+#[test]
+fn a_failed_task_is_tried_again_when_a_person_asks() {
+    let again = next(&asked_again(), start());
+    assert_eq!(step_of(&again), TaskStep::Parked);
+    let status = again.task.status.unwrap();
+    assert!(status.parked.unwrap().resuming);
+    assert_eq!(status.attempt, Some(2), "its tokens are new ones");
+    assert!(!condition::is_true(&status.conditions, OLD_DELETED));
+}
+
+fn is_resuming(world: &TaskSnapshot) -> bool {
+    let status = world.task.status.as_ref().unwrap();
+    status.parked.as_ref().unwrap().resuming
+}
+
+/// A parked task whose way is free, of a run with room, before it asks for its slot.
+fn resuming() -> TaskSnapshot {
+    let mut world = parked();
+    world.run.spec = Some(Box::default());
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.ledger = Observed::Present(Ledger::default());
+    let world = next(&world, late());
+    assert!(is_resuming(&world));
+    world
+}
+
+#[test]
+fn a_pause_holds_a_node_that_was_about_to_come_back_until_it_has_its_slot() {
+    let mut again = next(&asked_again(), start());
+    again.ledger = Observed::Present(Ledger::default());
+    again.run.spec = Some(Box::default());
+    for mut world in [resuming(), again] {
+        assert_eq!(effects(&look(&world)), ["GrantSlots"]);
+        world.run.paused = true;
+        let held = look(&world);
+        assert_eq!(effects(&held), Vec::<&str>::new());
+        let waits = held.status.waiting_for.unwrap();
+        assert!(waits.contains("spec.paused"), "{waits}");
+        world.slot = Observed::Present(());
+        assert_ne!(
+            step_of(&next(&world, late())),
+            TaskStep::Parked,
+            "it has begun"
+        );
+    }
+}
+
+#[test]
+fn a_pause_after_failures_holds_what_comes_back_by_itself_and_not_what_a_person_wants() {
+    let mut world = parked();
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.run.braked = true;
+    assert!(!is_resuming(&next(&world, late())));
+    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
+    world.task.metadata.annotations = Some([wish].into());
+    assert!(is_resuming(&next(&world, late())));
+    world.run.paused = true;
+    assert!(!is_resuming(&next(&world, late())), "that one means all");
+}
+
+#[test]
+fn nodes_that_are_down_count_for_one_that_comes_back_too() {
+    let down = |name: &str| Down {
+        node: name.to_owned(),
+        zone: String::new(),
+        role: Role::Worker,
+    };
+    let mut world = resuming();
+    world.run.spec.as_mut().unwrap().batch_size_non_important = Some(2);
+    world.down = vec![down("x"), down("old")];
+    assert_eq!(effects(&look(&world)), ["GrantSlots"], "its own does not");
+    world.down = vec![down("x"), down("y")];
+    let held = look(&world);
+    assert_eq!(effects(&held), Vec::<&str>::new());
+    let waits = held.status.waiting_for.unwrap();
+    assert!(waits.contains("2 not ready (first: x)"), "{waits}");
+    world.old_node = Observed::Present(NodeView {
+        ready: false,
+        ..node("old")
+    });
+    assert_eq!(effects(&look(&world)), ["GrantSlots"], "it is down itself");
+}
