@@ -10,7 +10,7 @@ mod tests;
 use jiff::Timestamp;
 use shipshape_api::{NodePatchTask, PendingNode, names};
 
-use crate::drain::is_daemon;
+use crate::drain::{self, Around};
 use crate::machine::{Machine, MachineState};
 use crate::settings::SweepSettings;
 use crate::view::{NodeView, Observed, PodView};
@@ -144,7 +144,8 @@ fn speaks_of(task: &NodePatchTask, machine: &Machine) -> bool {
     is_named || intended.is_some_and(|intended| Some(intended) == token)
 }
 
-/// Whether a pod would be lost with its node.
+/// Whether a pod would be lost with its node: one that a drain would move. A pod whose DaemonSet is gone
+/// counts as that one's here.
 pub fn is_load(pod: &PodView) -> bool {
-    !pod.finished && !pod.mirror && !is_daemon(pod)
+    drain::skip(pod, &Around::default()).is_none()
 }

@@ -50,7 +50,8 @@ pub(crate) fn retry(options: &RetryOptions) -> anyhow::Result<ExitCode> {
             Ok(task) => task,
             Err(otherwise) => {
                 let target = &options.target;
-                return Err(without_task(&cluster, target, &runs, otherwise)
+                let known = (runs.as_slice(), tasks.as_slice());
+                return Err(without_task(&cluster, target, known, otherwise)
                     .await
                     .into());
             }
@@ -73,7 +74,7 @@ fn granted(answer: Result<Granted, wish::Refused>) -> Result<Granted, Failure> {
 async fn without_task(
     cluster: &Cluster,
     target: &Target,
-    runs: &[NodePatchRun],
+    (runs, tasks): (&[NodePatchRun], &[NodePatchTask]),
     otherwise: Failure,
 ) -> Failure {
     if target.thing != Thing::Node {
@@ -86,7 +87,7 @@ async fn without_task(
     let nodes: Vec<NodeView> = nodes.iter().map(NodeView::of).collect();
     let scene = Scene {
         runs,
-        tasks: &[],
+        tasks,
         nodes: &nodes,
         budgets: &[],
         pods: &[],

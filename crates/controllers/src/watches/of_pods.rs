@@ -89,7 +89,8 @@ fn waits_for_pods(task: &NodePatchTask) -> bool {
             | TaskStep::Undo
             | TaskStep::Parked,
         ) => true,
-        Some(TaskStep::Join) => has_daemons,
+        // Where the old machine goes first, its daemons are looked at before the cordon.
+        Some(TaskStep::Join | TaskStep::Cordon) => has_daemons,
         _ => false,
     }
 }
@@ -139,6 +140,10 @@ pub(super) fn is_readiness_news(change: &Change<PodView>) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use shipshape_api::NodePatchTaskSpec;
+    use shipshape_api::node_patch_task::StepRecord;
+    use shipshape_api::selectors::PodSelector;
     use shipshape_engine::decision::PodTarget;
 
     use super::*;
@@ -183,6 +188,37 @@ mod tests {
         assert!(!is_pod_news(&change(pod(false, true), pod(false, true))));
         let old = Arc::new(leaving);
         assert!(is_pod_news(&Change::Deleted { old }));
+    }
+
+    #[test]
+    fn each_step_that_reads_pods_is_woken_by_them() {
+        let daemons = NodePatchTaskSpec {
+            required_node_daemon_pod_selectors: vec![PodSelector::default()],
+            ..NodePatchTaskSpec::default()
+        };
+        let table = [
+            (TaskStep::Drain, true, true),
+            (TaskStep::Remove, true, true),
+            (TaskStep::Undo, true, true),
+            (TaskStep::Parked, true, true),
+            (TaskStep::Join, false, true),
+            (TaskStep::Cordon, false, true),
+            (TaskStep::Provision, false, false),
+        ];
+        for (step, without, with) in table {
+            for (spec, wanted) in [
+                (NodePatchTaskSpec::default(), without),
+                (daemons.clone(), with),
+            ] {
+                let mut task = NodePatchTask::new("task", spec);
+                task.status.get_or_insert_default().step = Some(StepRecord {
+                    name: step,
+                    since: Time(Timestamp::UNIX_EPOCH),
+                    deadline: None,
+                });
+                assert_eq!(waits_for_pods(&task), wanted, "{step:?}");
+            }
+        }
     }
 
     #[test]

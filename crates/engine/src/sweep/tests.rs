@@ -142,3 +142,31 @@ fn an_orphan_in_service_is_adopted_and_one_with_pods_is_left() {
     stray.pods = vec![PodView::default()];
     assert_eq!(verdict(&stray, late()), Verdict::Leave(Reason::Occupied));
 }
+
+#[test]
+fn what_a_drain_would_not_move_is_no_load() {
+    let pod = PodView {
+        name: "verify-node-1".to_owned(),
+        ..PodView::default()
+    };
+    assert!(is_load(&pod));
+    let verifier = PodView {
+        labels: [(names::LABEL_WORKER, "node")].into(),
+        ..pod.clone()
+    };
+    let daemon = PodView {
+        owner: Some(("DaemonSet".to_owned(), "cni".to_owned())),
+        ..pod.clone()
+    };
+    let finished = PodView {
+        finished: true,
+        ..pod.clone()
+    };
+    let mirror = PodView {
+        mirror: true,
+        ..pod
+    };
+    for spared in [verifier, daemon, finished, mirror] {
+        assert!(!is_load(&spared), "{spared:?}");
+    }
+}

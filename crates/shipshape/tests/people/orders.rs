@@ -104,6 +104,20 @@ async fn a_parked_node_is_tried_again_and_a_busy_one_is_not() {
 }
 
 #[tokio::test]
+async fn a_replacement_is_not_tried_again_and_is_called_what_it_is() {
+    let cluster = Cluster::start().await;
+    let uid = cluster.create(run("january", &json!({}))).await;
+    let node =
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n9" }, "spec": {} });
+    let new = cluster.create(node).await;
+    let done = json!({ "step": step("Done"), "newNodeName": "n9", "newNodeUID": new });
+    cluster.create(task("january", &uid, "n1", &done)).await;
+    let answer = cluster.run(&["retry", "node/n9"]).await;
+    let words = complaint(&answer, 1);
+    assert!(words.contains("it took the place of n1"), "{words}");
+}
+
+#[tokio::test]
 async fn every_way_not_to_reach_an_object_is_one_sentence_with_what_to_do() {
     let cluster = Cluster::start().await;
     cluster.create(run("january", &json!({}))).await;
