@@ -16,6 +16,7 @@ use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::lock::Holding;
 use shipshape_cluster::node::Live;
+use shipshape_cluster::store::spare;
 use shipshape_engine::decision::Effect;
 use shipshape_engine::relic::{self, Holder};
 use shipshape_engine::run::is_over;
@@ -116,7 +117,7 @@ async fn locks(context: &Context) -> Result<(), PassError> {
             continue;
         }
         let api: Api<NodePatchTask> = Api::namespaced(context.client.clone(), namespace);
-        let is_abandoned = match answer(api.get_opt(name).await) {
+        let is_abandoned = match answer(spare::get_opt::<_, NodePatchTask>(&api, name).await) {
             Observed::Absent => true,
             Observed::Present(task) => !is_it(task.uid()),
             Observed::Unknown(_) | Observed::NotAsked => false,
@@ -150,7 +151,8 @@ async fn cordons(context: &Context) -> Result<(), PassError> {
             Some(task) => {
                 let namespace = task.namespace().unwrap_or_default();
                 let api: Api<NodePatchTask> = Api::namespaced(context.client.clone(), &namespace);
-                let found = answer(api.get_opt(&task.name_any()).await);
+                let found = spare::get_opt::<_, NodePatchTask>(&api, &task.name_any()).await;
+                let found = answer(found);
                 keep_if(found, |task| task.metadata.uid.as_ref() == Some(uid))
             }
             None => task_of_uid(context, uid).await,
@@ -167,11 +169,13 @@ async fn cordons(context: &Context) -> Result<(), PassError> {
 /// The task of that UID, among all there are: the cordon does not tell its name.
 async fn task_of_uid(context: &Context, uid: &str) -> Observed<NodePatchTask> {
     let api: Api<NodePatchTask> = Api::all(context.client.clone());
-    match api.list(&ListParams::default()).await {
-        Ok(all) => {
-            let mut all = all.items.into_iter();
-            all.find(|task| task.metadata.uid.as_deref() == Some(uid))
-                .into()
+    match spare::list::<_, NodePatchTask>(&api, &ListParams::default()).await {
+        Ok((all, has_more)) => {
+            let mut all = all.into_iter();
+            match all.find(|task| task.metadata.uid.as_deref() == Some(uid)) {
+                None if has_more => Observed::Unknown("the list of tasks was cut short".to_owned()),
+                found => found.into(),
+            }
         }
         Err(error) => Observed::Unknown(error.to_string()),
     }
@@ -227,5 +231,6 @@ async fn run_holder(context: &Context, uid: &str, named: Option<&String>) -> Hol
         .map(|standing| tasks.by_index(TASKS_BY_RUN, &run_term(uid, standing)).len())
         .sum();
     let api: Api<NodePatchRun> = Api::namespaced(context.client.clone(), namespace);
-    relic::run_holder(uid, &answer(api.get_opt(name).await), open)
+    let run = spare::get_opt::<_, NodePatchRun>(&api, name).await;
+    relic::run_holder(uid, &answer(run), open)
 }

@@ -13,6 +13,7 @@ use shipshape_api::{
     NodePatchTask, PendingNode, PendingNodeGoal, PendingNodeSpec, ProviderRef, names,
 };
 use shipshape_cluster::error::in_full;
+use shipshape_cluster::store::spare;
 use shipshape_engine::decision::Effect;
 use shipshape_engine::machine::{Machine, MachineId};
 use shipshape_engine::naming::pending_name;
@@ -101,9 +102,10 @@ async fn look(context: &Context, machine: Machine, since: Timestamp) -> Stray {
     let pods = node
         .present()
         .map(|node| drain::pods_as_stored(context, &node.name));
+    let pending = context.pending.api();
     Stray {
         task: task_of(context, &machine).await,
-        pending: answer(context.pending.api().get_opt(&pending_name(id)).await),
+        pending: answer(spare::get_opt::<_, PendingNode>(pending, &pending_name(id)).await),
         pods: pods.unwrap_or_default(),
         node,
         since,
@@ -119,7 +121,7 @@ async fn task_of(context: &Context, machine: &Machine) -> Observed<NodePatchTask
         return Observed::Unknown("its tag names no task in full".to_owned());
     };
     let api: Api<NodePatchTask> = Api::namespaced(context.client.clone(), namespace);
-    answer(api.get_opt(name).await)
+    answer(spare::get_opt::<_, NodePatchTask>(&api, name).await)
 }
 
 fn adoption(id: &MachineId) -> [Effect; 2] {

@@ -1,7 +1,7 @@
 //! What stores keep, and of which fields that is made.
 //!
 //! Owns the list of fields for each view. Must list every field that the view's reading touches: one that is
-//! missing here reads as if nobody had set it, which the tests of this file would tell.
+//! missing here reads as if nobody had set it; the tests compare views of objects that have every field set.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::coordination::v1::Lease;

@@ -12,6 +12,7 @@ use kube::api::Api;
 use serde::de::DeserializeOwned;
 
 use super::follow::Follower;
+use super::spare::Spare;
 use super::{CaughtUp, Change, Expectation, Following, Kept, Key, Settings, Source, Store};
 use crate::error::{Error, Result, call, status_of};
 
@@ -86,8 +87,8 @@ where
             let request = http::Request::get(path)
                 .body(vec![])
                 .map_err(kube::Error::HttpError)?;
-            match source.client.request::<K>(request).await {
-                Ok(found) => Ok(Some(found)),
+            match source.client.request::<Spare<K, V>>(request).await {
+                Ok(found) => Ok(Some(found.object)),
                 Err(error) if status_of(&error).is_some_and(|s| s.reason == "NotFound") => Ok(None),
                 Err(error) => Err(error),
             }

@@ -17,6 +17,7 @@ use serde::de::{
 use serde::{Deserialize, Deserializer};
 
 use super::Kept;
+use crate::error::call;
 
 /// Of which structs only some fields are read, and which.
 pub type Fields = &'static [(&'static str, &'static [&'static str])];
@@ -49,29 +50,37 @@ impl<'de, K: Deserialize<'de>, V: Kept> Deserialize<'de> for Spare<K, V> {
     }
 }
 
-/// Reads one object live, of which only those fields are read that a `V` is made of.
-pub async fn get_opt<K, V>(api: &Api<K>, name: &str) -> kube::Result<Option<K>>
+/// Reads one object live, but does not wait for ever; only those fields of it are read that a `V` is made
+/// of.
+pub async fn get_opt<K, V>(api: &Api<K>, name: &str) -> crate::error::Result<Option<K>>
 where
     K: Resource + Clone + DeserializeOwned,
+    K::DynamicType: Default,
     V: Kept,
 {
-    let request = Request::new(api.resource_url()).get(name, &GetParams::default());
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    let client = api.clone().into_client();
-    match client.request::<Spare<K, V>>(request).await {
-        Ok(found) => Ok(Some(found.object)),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let object = format!("{} {name}", K::kind(&K::DynamicType::default()));
+    let request = async {
+        let request = Request::new(api.resource_url()).get(name, &GetParams::default());
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let client = api.clone().into_client();
+        match client.request::<Spare<K, V>>(request).await {
+            Ok(found) => Ok(Some(found.object)),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    call("get", object, request).await
 }
 
 /// The same for a list: its objects, and whether there are more of them.
-pub async fn list<K, V>(api: &Api<K>, params: &ListParams) -> kube::Result<(Vec<K>, bool)>
+pub async fn list<K, V>(api: &Api<K>, params: &ListParams) -> crate::error::Result<(Vec<K>, bool)>
 where
     K: Resource + Clone + DeserializeOwned,
+    K::DynamicType: Default,
     V: Kept,
 {
-    let page = page::<K, V>(api, params).await?;
+    let objects = format!("{}s", K::kind(&K::DynamicType::default()));
+    let page = call("list", objects, page::<K, V>(api, params)).await?;
     let more = page.metadata.continue_.as_deref();
     let has_more = more.is_some_and(|token| !token.is_empty());
     let items = page.items.into_iter();

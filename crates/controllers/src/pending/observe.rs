@@ -7,6 +7,7 @@ use kube::Api;
 use shipshape_api::{NodePatchTask, PendingNode, PendingNodeGoal, TaskStep};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
+use shipshape_cluster::store::spare;
 use shipshape_engine::machine::{Machine, MachineState, ProviderId};
 use shipshape_engine::pending::{Asker, PendingSnapshot};
 use shipshape_engine::view::{NodeView, Observed, PodView};
@@ -83,13 +84,8 @@ async fn live(
         return known;
     };
     let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(context.client.clone());
-    let now = answer(api.get_opt(name).await);
-    let now = match now {
-        Observed::Present(node) => Observed::Present(NodeView::of(&node)),
-        Observed::Absent => Observed::Absent,
-        Observed::Unknown(why) => Observed::Unknown(why),
-        Observed::NotAsked => Observed::NotAsked,
-    };
+    let now = spare::get_opt::<_, NodeView>(&api, name).await;
+    let now = answer(now.map(|node| node.as_ref().map(NodeView::of)));
     match (machine_id(pending, &known), now.present()) {
         (_, Some(node)) if known.present().is_some_and(|known| known.uid == node.uid) => now,
         (Some(id), _) => now.on_machine(&id),

@@ -225,7 +225,7 @@ impl Look<'_> {
             return false;
         };
         let api: Api<NodePatchTask> = Api::namespaced(self.context.client.clone(), namespace);
-        match api.get_opt(name).await {
+        match spare::get_opt::<_, NodePatchTask>(&api, name).await {
             Ok(Some(task)) => {
                 let status = task.status.as_ref();
                 let has_ended = status.is_some_and(|status| status.step_name().is_final());

@@ -1,11 +1,15 @@
 //! A view says the same of an object that was read in part as of one that was read whole.
 
+mod full;
+
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shipshape_engine::view::ScaleDown;
 
 use super::super::spare::Spare;
 use super::*;
+use full::full;
 
 /// The view of the object read whole, after it was compared with that of the object read in part; and
 /// what was read in part.
@@ -128,4 +132,36 @@ fn attachments() {
         (view.node.as_str(), view.volume.as_str()),
         ("node-1", "disk")
     );
+}
+
+/// The samples above set what the views read today; here every field is set, so that one which a view comes
+/// to read and nobody names is missed.
+#[test]
+fn views_of_objects_with_every_field_set() {
+    fn compare<K, V>(object: &K, of: fn(&K) -> V)
+    where
+        K: DeserializeOwned + Serialize,
+        V: Kept + PartialEq + std::fmt::Debug,
+    {
+        view(&serde_json::to_value(object).unwrap(), of);
+    }
+    let pod = Pod {
+        metadata: full(),
+        spec: Some(full()),
+        status: Some(full()),
+    };
+    compare(&pod, PodView::of);
+    let node = Node {
+        metadata: full(),
+        spec: Some(full()),
+        status: Some(full()),
+    };
+    compare(&node, NodeView::of);
+    let attachment = VolumeAttachment {
+        metadata: full(),
+        spec: full(),
+        status: Some(full()),
+    };
+    compare(&attachment, AttachmentView::of);
+    compare(&pod, WorkerView::of);
 }

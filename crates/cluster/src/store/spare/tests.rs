@@ -5,6 +5,7 @@ use kube::api::WatchEvent;
 use serde_json::json;
 
 use super::*;
+use crate::fake::{Fake, Fault};
 
 struct Names;
 
@@ -71,4 +72,17 @@ fn what_cannot_be_read_is_told_and_not_passed_over() {
     assert!(serde_json::from_str::<Spare<Pod, Pod>>(&broken).is_err());
     let cut = text()[..200].to_owned();
     assert!(serde_json::from_str::<Spare<Pod, Names>>(&cut).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_look_that_gets_no_answer_is_given_up() {
+    let fake = Fake::new();
+    let api: Api<Pod> = Api::namespaced(fake.client(), "shop");
+    fake.fault("GET", Fault::LoseRequest);
+    let one = get_opt::<_, Pod>(&api, "web").await.unwrap_err();
+    assert!(matches!(one, crate::Error::Timeout { .. }), "{one:?}");
+    fake.fault("GET", Fault::LoseRequest);
+    let all = list::<_, Pod>(&api, &ListParams::default()).await;
+    let all = all.unwrap_err();
+    assert!(matches!(all, crate::Error::Timeout { .. }), "{all:?}");
 }
