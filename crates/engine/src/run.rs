@@ -105,6 +105,7 @@ impl Draft<'_> {
             self.claim(COMPLETED, Truth::False, "TriedAgain", message);
             self.decision.status.groups_restored = None;
             self.decision.status.marked = None;
+            self.forget_past_hold();
         }
         if !self.is_accepted() || !self.is_kept() {
             return;

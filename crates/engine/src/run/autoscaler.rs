@@ -189,6 +189,15 @@ impl Draft<'_> {
         }
     }
 
+    /// Forgets a hold that is over, where the run goes on after all: what somebody has set since is the count to
+    /// give back next time.
+    pub(super) fn forget_past_hold(&mut self) {
+        let record = self.decision.status.autoscaler.as_ref();
+        if record.is_some_and(|record| !record.scaled_down) && self.has_restored() {
+            self.decision.status.autoscaler = None;
+        }
+    }
+
     fn has_restored(&self) -> bool {
         self.is_held_as("Restored")
     }

@@ -41,6 +41,7 @@ impl Draft<'_> {
         // The newcomers get the marks that the others have.
         status.marked = None;
         status.last_round = None;
+        self.forget_past_hold();
         let message = format!("outdated nodes joined late and get a wave of their own: {text}");
         self.decision
             .notices

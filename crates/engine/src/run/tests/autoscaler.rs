@@ -266,3 +266,33 @@ fn a_run_that_is_done_allows_scale_down_once() {
     assert!(asked.is_empty(), "{asked:?}");
     assert_eq!(told, ["Restored", "AllPartitionsDone"]);
 }
+
+/// The record of the first hold stood for the second: the count that somebody had set in between was lost.
+#[test]
+fn a_node_that_is_tried_again_holds_the_autoscaler_with_the_count_of_then() {
+    let mut snapshot = holding(true);
+    snapshot.ledger = ledger(&[]);
+    snapshot.run.status.as_mut().unwrap().autoscaler = Some(AutoscalerRecord {
+        scaled_down: true,
+        targets: vec![AutoscalerTarget {
+            namespace: "kube-system".to_owned(),
+            name: "autoscaler".to_owned(),
+            original_replicas: 3,
+            last_scaled_at: None,
+        }],
+    });
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(1);
+    snapshot.autoscalers = autoscaler(0, Some(3));
+    let (mut snapshot, ..) = play_out(snapshot);
+    snapshot.autoscalers = autoscaler(5, None);
+    snapshot.open = vec![Arc::new(task_at("a", TaskStep::Provision))];
+    for _ in 0..6 {
+        let decision = look(&snapshot);
+        if let Some(Effect::HoldDeployment { original, .. }) = decision.effects.first() {
+            assert_eq!(*original, 5);
+            return;
+        }
+        snapshot.run.status = Some(decision.status);
+    }
+    panic!("it is not held: {:?}", snapshot.run.status);
+}
