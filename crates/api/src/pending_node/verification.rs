@@ -40,7 +40,8 @@ pub struct Verification {
     /// What is known of the node's network; absent while that is not settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerificationVerdict>,
-    /// Since when the deadline of the whole verification counts. An inconclusive attempt sets it anew.
+    /// Since when the deadline of the whole verification counts. An inconclusive attempt sets it anew, and it moves by
+    /// the time that a comparison took or in which nobody could look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
     /// When the latest attempt began; absent between two attempts.

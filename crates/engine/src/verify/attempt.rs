@@ -38,6 +38,8 @@ enum Stage {
     Ended(Ending),
     /// Its pod is not there, and there is time for it.
     Missing,
+    /// Its time is up, and there is no pod that could say anything: the node was not checked at all.
+    Untried,
     /// It is waited for, until then at the latest.
     Open(String, Option<Timestamp>),
 }
@@ -60,7 +62,23 @@ impl Draft<'_> {
                 let check = check.unwrap_or_else(|| "the checks".to_owned());
                 self.wait(format!("the next attempt, after {check} failed"), Some(due));
             }
-            _ => self.begin(),
+            due => {
+                self.pardon(due);
+                self.begin();
+            }
+        }
+    }
+
+    /// Time in which the node could do nothing is not the node's: the deadline of the whole moves by it.
+    fn pardon(&mut self, since: Option<Timestamp>) {
+        let lost = since.map(|since| self.now.duration_since(since));
+        let started = self.verification.started_at.as_ref();
+        let moved = started.zip(lost).and_then(|(started, lost)| {
+            let lost = lost.max(SignedDuration::ZERO);
+            started.0.checked_add(lost).ok()
+        });
+        if let Some(moved) = moved {
+            self.verification.started_at = Some(Time(moved));
         }
     }
 
@@ -119,7 +137,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Begins another attempt after an inconclusive one: the deadline counts from now.
+    /// Begins another attempt after one that says nothing of the node: the deadline counts from now.
     pub(super) fn begin_anew(&mut self) {
         if let Some((why, until)) = self.not_yet() {
             return self.wait(why, until);
@@ -154,6 +172,7 @@ impl Draft<'_> {
             Stage::Ended(ending) if ending.passed => self.let_go(&ending),
             Stage::Ended(ending) => self.compare(&ending),
             Stage::Missing => self.ensure_worker(self.verification.attempt.unwrap_or(1)),
+            Stage::Untried => self.begin_anew(),
             Stage::Open(why, until) => self.wait(why, until),
         }
     }
@@ -181,7 +200,8 @@ impl Draft<'_> {
             }
             Observed::NotAsked => Stage::Open("a look at the worker".to_owned(), None),
             Observed::Absent if self.now < ends => Stage::Missing,
-            Observed::Absent => Stage::Ended(self.lost("the worker is gone and its time is up")),
+            // It was refused, or deleted, or nobody was there to make it: no check has failed.
+            Observed::Absent => Stage::Untried,
             Observed::Present(worker) if self.is_ours(worker) => {
                 let open = || Stage::Open(self.words_while_open(worker), Some(ends));
                 self.end_of(worker, ends).map_or_else(open, Stage::Ended)
@@ -190,7 +210,7 @@ impl Draft<'_> {
                 "another pod of the worker's name to go".to_owned(),
                 Some(ends),
             ),
-            Observed::Present(_) => Stage::Ended(self.lost("another pod has the worker's name")),
+            Observed::Present(_) => Stage::Untried,
         }
     }
 
@@ -315,6 +335,7 @@ impl Draft<'_> {
         let control = &self.snapshot.control;
         match compare(&failures, course, control, self.settings, self.now) {
             Comparison::Made(fault) => {
+                self.pardon(Some(ended));
                 self.close(ending);
                 self.blame(fault, ended);
             }

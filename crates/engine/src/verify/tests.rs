@@ -424,8 +424,8 @@ fn the_pause_grows_from_the_end_of_the_attempt() {
         told.failed_attempts = Some(before);
         let mut seen = snapshot(node.clone(), Some(told));
         seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
-        seen.control = control(&[], 41, 70);
-        let decision = decide(&seen, &settings, at(71));
+        seen.control = control(&[], 40, 40);
+        let decision = decide(&seen, &settings, at(40));
         let told = verification(&decision);
         assert_eq!(told.failed_attempts, Some(before + 1));
         assert_eq!(
@@ -462,10 +462,12 @@ fn the_last_attempt_that_may_fail_ends_it() {
 #[test]
 fn the_deadline_of_the_whole_ends_it_too() {
     let node = node("n");
-    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
-    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 899));
-    seen.control = control(&[], 899, 901);
-    let decision = decide(&seen, &settings(), at(901));
+    let mut told = under_way(&node);
+    told.attempt_started_at = Some(Time(at(700)));
+    let mut seen = snapshot(node.clone(), Some(told));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 900));
+    seen.control = control(&[], 900, 910);
+    let decision = decide(&seen, &settings(), at(911));
     assert_eq!(
         verification(&decision).verdict,
         Some(VerificationVerdict::Failed)

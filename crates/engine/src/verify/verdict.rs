@@ -58,7 +58,7 @@ impl Draft<'_> {
             self.notice(Notice::warning(reasons::VERIFICATION_FAILED, message));
             return self.wait("a person, or the end of the node", None);
         }
-        let next = self.pause_after(ended, failures);
+        let next = self.pause_after(ended, failures).max(self.now);
         self.verification.next_attempt_at = Some(Time(next));
         let message = format!(
             "{check} failed in attempt {attempt}, {failures} of {most}: {}",

@@ -114,12 +114,63 @@ fn a_worker_that_vanished_is_made_again_under_its_name_until_its_time_is_up() {
         Some(1),
         "a restart makes no second attempt"
     );
-    seen.control = control(&[], 311, 312);
+    let Observed::Present(record) = &mut seen.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(decision.status);
     let late = decide(&seen, &settings(), at(312));
-    assert_eq!(
-        verification(&late).first_failing_check.as_deref(),
-        Some("worker-lost")
-    );
+    assert_eq!(verification(&late).attempt, Some(2));
+    assert_eq!(effects(&late), ["EnsureWorker"]);
+}
+
+#[test]
+fn a_node_that_was_never_checked_has_not_failed() {
+    let node = node("n");
+    let mut strange = stuck(&node, "worker-image");
+    strange.owner_uid = Some("somebody".to_owned());
+    for worker in [Observed::Absent, Observed::Present(strange)] {
+        for now in [312, 1_500, 90_000] {
+            let mut told = under_way(&node);
+            told.failed_attempts = Some(4);
+            let mut seen = snapshot(node.clone(), Some(told));
+            seen.worker = worker.clone();
+            seen.control = control(&[], now - 1, now);
+            let decision = decide(&seen, &settings(), at(now));
+            let told = verification(&decision);
+            assert_eq!((told.verdict, told.failed_attempts), (None, Some(4)));
+            assert_eq!(
+                told.started_at,
+                Some(Time(at(now))),
+                "the whole has its time"
+            );
+            assert_eq!(effects(&decision), ["EnsureWorker"]);
+            // While it is not ready there is nobody to check.
+            seen.node.ready = false;
+            let waits = decide(&seen, &settings(), at(now));
+            assert_eq!(verification(&waits).attempt, Some(1));
+            assert!(effects(&waits).is_empty());
+        }
+    }
+}
+
+#[test]
+fn time_in_which_nobody_could_look_is_not_the_nodes() {
+    let node = node("n");
+    // The API server was away: the comparison comes late.
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
+    seen.control = control(&[], 5_000, 5_010);
+    let decision = decide(&seen, &settings(), at(5_011));
+    let told = verification(&decision).clone();
+    assert_eq!((told.verdict, told.failed_attempts), (None, Some(1)));
+    assert_eq!(told.started_at, Some(Time(at(4_971))));
+    // So was the controller: the next attempt comes late.
+    seen.worker = Observed::NotAsked;
+    seen.record = Observed::Present(recorded(&node, told));
+    let decision = decide(&seen, &settings(), at(9_000));
+    let told = verification(&decision);
+    assert_eq!(told.attempt, Some(2));
+    assert_eq!(told.started_at, Some(Time(at(4_971 + 9_000 - 5_011))));
 }
 
 #[test]
