@@ -8,7 +8,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Preco
 use serde_json::Value;
 use shipshape_engine::verify::removal::ForeignObject;
 
-use crate::error::{ErrorClass, Result, call};
+use crate::error::{Error, ErrorClass, Result, call};
 
 /// Karpenter's group.
 const KARPENTER: &str = "karpenter.sh";
@@ -28,7 +28,8 @@ pub struct Sought<'a> {
 }
 
 /// Karpenter's claim of a node, matched by provider id or, failing that, by name. A claim that names another
-/// machine than the node does is a stranger's, whatever node it names.
+/// machine than the node does is a stranger's, whatever node it names. One that names the machine and another node
+/// is an error: a kubelet chooses the id that it registers with, so it may have chosen somebody else's.
 pub async fn claim(client: &Client, node: &Sought<'_>) -> Result<Option<ForeignObject>> {
     let Some(resource) = served(client, KARPENTER, "NodeClaim", "nodeclaims").await? else {
         return Ok(None);
@@ -42,6 +43,15 @@ pub async fn claim(client: &Client, node: &Sought<'_>) -> Result<Option<ForeignO
         let mut claims = claims.items.iter();
         claims.find(|one| says(one, "/status/providerID", id))
     });
+    let other = by_id.and_then(|one| {
+        let named = one.data.pointer("/status/nodeName").and_then(Value::as_str);
+        named.filter(|named| !named.is_empty() && *named != node.name)
+    });
+    if let Some(other) = other {
+        let object = format!("the NodeClaim of node {}", node.name);
+        let why = format!("its machine is that of node {other}");
+        return Err(Error::Disagrees { object, why });
+    }
     let found = by_id.or_else(|| {
         let mut claims = claims.items.iter();
         let is_another = |one: &DynamicObject| {

@@ -134,3 +134,21 @@ async fn a_claim_of_another_machine_is_left_alone_though_it_names_the_node() {
     let found = claim(&fake.client(), &nameless).await.unwrap();
     assert_eq!(found.unwrap().name, "stranger");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_registers_with_the_machine_of_another_gets_nobody_deleted() {
+    let fake = Fake::new();
+    let victim = json!({ "providerID": "x:///n1", "nodeName": "victim" });
+    put_claim(&fake, "victims", &victim);
+    serve(&fake, "karpenter.sh", &["v1"]);
+    let error = claim(&fake.client(), &sought()).await.unwrap_err();
+    assert!(error.to_string().contains("node victim"), "{error}");
+    // A claim whose node has not been noted yet, or is this one, is its own.
+    for name in ["", "n1"] {
+        let own = json!({ "providerID": "x:///n1", "nodeName": name });
+        put_claim(&fake, "victims", &own);
+        serve(&fake, "karpenter.sh", &["v1"]);
+        let found = claim(&fake.client(), &sought()).await.unwrap();
+        assert_eq!(found.unwrap().name, "victims");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use shipshape_api::VerificationVerdict;
@@ -36,6 +36,7 @@ pub(super) async fn look(
     RemovalView {
         holder: holder(context, node).await,
         claim: answer(foreign::claim(&context.client, &sought).await),
+        claimants: claimants(context, node).await,
         machine: machine(context, node).await,
         cloud: cloud(context, settings, node).await,
         work: work(context, settings, node).await,
@@ -62,6 +63,25 @@ async fn holder(context: &Context, node: &NodeView) -> Observed<String> {
     }
     let lock = context.locks.holder(&node.name).await;
     answer(lock.map(|held| held.map(|held| format!("operation {}", held.operation))))
+}
+
+/// Other nodes that claim the node's provider id, in a live list: whoever has its machine may have joined just now.
+async fn claimants(context: &Context, node: &NodeView) -> Observed<Vec<String>> {
+    let Some(id) = &node.provider_id else {
+        return Observed::Absent;
+    };
+    let api: Api<Node> = Api::all(context.client.clone());
+    let nodes = match api.list(&ListParams::default()).await {
+        Ok(nodes) => nodes,
+        Err(error) => return Observed::Unknown(in_full(&error)),
+    };
+    let is_another = |one: &&Node| {
+        let claimed = one.spec.as_ref().and_then(|it| it.provider_id.as_deref());
+        claimed == Some(id.as_str()) && one.metadata.uid.as_deref() != Some(node.uid.as_str())
+    };
+    let others = nodes.items.iter().filter(is_another);
+    let names: Vec<String> = others.filter_map(|one| one.metadata.name.clone()).collect();
+    (!names.is_empty()).then_some(names).into()
 }
 
 /// Pods that would be lost with the node, in a live list: a copy may not have the latest.

@@ -143,6 +143,9 @@ pub struct RemovalView {
     pub machine: Observed<ForeignObject>,
     /// The machine of the node in the configured cloud; absent where no cloud is configured.
     pub cloud: Observed<CloudMachine>,
+    /// Names of other nodes that claim the same provider id; absent where there are none. A kubelet chooses its own
+    /// when it registers, so it may be that of another's machine.
+    pub claimants: Observed<Vec<String>>,
     /// Who holds the node: its lock, or a task about it.
     pub holder: Observed<String>,
     /// Pods on the node that came while the gate was open, as `namespace/name`.
@@ -226,31 +229,8 @@ pub fn decide(
     budget: &DeletionBudget,
     now: Timestamp,
 ) -> Removal {
-    match &view.holder {
-        Observed::Absent => {}
-        Observed::Present(holder) => {
-            return Removal::Wait(format!("{holder} to be done with the node"));
-        }
-        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
-            return Removal::Wait(unknown("who holds the node", unclear));
-        }
-    }
-    if node.role() == Role::ControlPlane {
-        return Removal::Wait("a person: a control plane is never removed for this".to_owned());
-    }
-    match &view.work {
-        Observed::Present(pods) if pods.is_empty() => {}
-        Observed::Absent => {}
-        Observed::Present(pods) => {
-            let first = pods.first().map(String::as_str).unwrap_or_default();
-            let count = pods.len();
-            return Removal::Wait(format!(
-                "{count} pod(s) to leave the node that do not tolerate the gate's taint, such as {first}"
-            ));
-        }
-        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
-            return Removal::Wait(unknown("the node's pods", unclear));
-        }
+    if let Some(why) = obstacle(node, view) {
+        return Removal::Wait(why);
     }
     let target = match target(view) {
         Ok(target) => target,
@@ -288,6 +268,47 @@ pub fn decide(
     let removed = RemovedNode::of(node, told, now);
     removals.nodes.insert(node.uid.clone(), removed);
     Removal::Go(target, Some(removals))
+}
+
+/// What keeps a failed node from being removed, whoever would do it.
+fn obstacle(node: &NodeView, view: &RemovalView) -> Option<String> {
+    match &view.holder {
+        Observed::Absent => {}
+        Observed::Present(holder) => {
+            return Some(format!("{holder} to be done with the node"));
+        }
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            return Some(unknown("who holds the node", unclear));
+        }
+    }
+    if node.role() == Role::ControlPlane {
+        return Some("a person: a control plane is never removed for this".to_owned());
+    }
+    match &view.work {
+        Observed::Present(pods) if pods.is_empty() => {}
+        Observed::Absent => {}
+        Observed::Present(pods) => {
+            let first = pods.first().map(String::as_str).unwrap_or_default();
+            let count = pods.len();
+            return Some(format!(
+                "{count} pod(s) to leave the node that do not tolerate the gate's taint, such as {first}"
+            ));
+        }
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => {
+            return Some(unknown("the node's pods", unclear));
+        }
+    }
+    match &view.claimants {
+        Observed::Absent => None,
+        Observed::Present(others) => Some(format!(
+            "a person: node {} claims the same provider id, so nobody can tell whose machine would go",
+            others.join(", ")
+        )),
+        unclear @ (Observed::Unknown(_) | Observed::NotAsked) => Some(unknown(
+            "whether another node claims the same provider id",
+            unclear,
+        )),
+    }
 }
 
 fn counts(removed: &RemovedNode, now: Timestamp) -> bool {

@@ -45,6 +45,7 @@ fn unknown_to_all() -> RemovalView {
         claim: Observed::Absent,
         machine: Observed::Absent,
         cloud: Observed::Absent,
+        claimants: Observed::Absent,
         holder: Observed::Absent,
         work: Observed::Present(Vec::new()),
         removals: Observed::Absent,
@@ -140,11 +141,37 @@ fn a_list_that_is_forbidden_is_no_sign_that_nobody_knows_the_node() {
             work: Observed::Unknown("away".to_owned()),
             ..unknown_to_all()
         },
+        RemovalView {
+            claimants: Observed::Unknown("away".to_owned()),
+            ..unknown_to_all()
+        },
         RemovalView::default(),
     ];
     for view in table {
         assert!(effects_with(view.clone()).is_empty(), "{view:?}");
     }
+}
+
+#[test]
+fn a_node_that_claims_the_machine_of_another_gets_nobody_removed() {
+    let forged = RemovalView {
+        claim: Observed::Present(object("NodeClaim")),
+        cloud: Observed::Present(CloudMachine {
+            id: "machine".into(),
+            ending: false,
+        }),
+        claimants: Observed::Present(vec!["victim".to_owned()]),
+        ..unknown_to_all()
+    };
+    let mut seen = failed();
+    seen.removal = Observed::Present(forged);
+    let decision = decide(&seen, &removing(), at(100));
+    assert!(effects(&decision).is_empty());
+    let waits = decision.status.waiting_for.unwrap();
+    assert!(
+        waits.contains("node victim claims the same provider id"),
+        "{waits}"
+    );
 }
 
 #[test]
