@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
 use shipshape_cluster::Key;
-use shipshape_engine::verify::control::{ControlView, Place};
+use shipshape_engine::verify::control::{ControlView, Place, tells_of};
 use shipshape_engine::verify::neighbours::Neighbours;
 use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
@@ -198,7 +198,8 @@ fn control(
     let own = &context.own_runs;
     let here = own.can_run().then_some(Place::Controller);
     let there = candidate.map(|node| Place::Node(Box::new(node.as_ref().clone())));
-    let runs = runs.iter().map(|run| run.as_ref().clone());
+    let runs = runs.iter().filter(|run| tells_of(run, node));
+    let runs = runs.map(|run| run.as_ref().clone());
     ControlView {
         runs: runs.chain(own.runs()).collect(),
         has_dns: there.is_some() || has_dns(context, settings),

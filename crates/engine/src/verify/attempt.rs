@@ -327,10 +327,8 @@ impl Draft<'_> {
     fn compare(&mut self, ending: &Ending) {
         let ended = self.end_as_seen(ending);
         let began = self.verification.attempt_started_at.as_ref();
-        let course = Course {
-            began: began.map_or(ended, |time| time.0),
-            ended,
-        };
+        let began = began.map_or(ended, |time| time.0);
+        let course = Course::of_attempt(began, ended, self.settings);
         let failures: Vec<_> = ending.failures().cloned().collect();
         let control = &self.snapshot.control;
         match compare(&failures, course, control, self.settings, self.now) {

@@ -16,6 +16,10 @@ const ALONE_PAUSE: SignedDuration = SignedDuration::from_mins(1);
 const POD_TROUBLE: &str = "worker-";
 /// How a text ends that a report had no room for.
 const CUT: char = '…';
+/// The check whose targets the gate itself hands to each run, as they are when its pod is made.
+const OF_ENDPOINTS: &str = "dns-endpoint";
+/// For how many intervals a run is remembered: long enough for the next attempt to be compared with it too.
+const REMEMBERED: i32 = 6;
 
 /// What is known of the rest of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub(super) enum Fault {
     },
     /// Not the node's alone, or nobody can tell; the sentence says why.
     Elsewhere(String),
+    /// Nobody's so far: what failed was not checked where it was compared. The sentence says that.
+    Unchecked(String),
 }
 
 /// How far the comparison has come.
@@ -78,6 +84,20 @@ pub(super) enum Comparison {
 pub(super) struct Course {
     pub(super) began: Timestamp,
     pub(super) ended: Timestamp,
+    /// From when on each node's latest run has a say; none where only the next run matters.
+    looks_back: Option<Timestamp>,
+}
+
+impl Course {
+    /// That of an attempt. A node on which the same has just failed speaks for this one, though it passes on
+    /// another: a name server is always reached from the node that it runs on.
+    pub(super) fn of_attempt(began: Timestamp, ended: Timestamp, settings: &GateSettings) -> Self {
+        Self {
+            began,
+            ended,
+            looks_back: began.checked_sub(settings.interval() * REMEMBERED).ok(),
+        }
+    }
 }
 
 /// Compares failures of an attempt with what the rest of the cluster says. Only a run that began after the
@@ -108,14 +128,14 @@ pub(super) fn compare(
     }
     let compared = &comparable(failures, run, &ending);
     if compared.is_empty() {
-        return Comparison::Made(alone(failures, control.has_dns));
+        return Comparison::Made(unchecked(failures, run, &ending, control.has_dns));
     }
     let failures = compared;
     let fault = match judge(failures, &run.node, &ending) {
         own @ Fault::OfNode { .. } => {
-            shared_then(failures, course, control, settings, now).unwrap_or(own)
+            shared_by_another(failures, course, control, settings, now).unwrap_or(own)
         }
-        fault @ Fault::Elsewhere(_) => fault,
+        fault @ (Fault::Elsewhere(_) | Fault::Unchecked(_)) => fault,
     };
     Comparison::Made(fault)
 }
@@ -129,18 +149,50 @@ fn place_for<'a>(failures: &[VerificationFinding], control: &'a ControlView) -> 
     (!is_blind).then_some(place)
 }
 
-/// The failures that a run can speak of. A node runs what the other runs; the controller may lack a settings file
-/// of the workers, or be unable to run any check, and what it has not checked it cannot compare.
+/// The failures that a run can speak of: what it has not checked it cannot compare. The name servers behind the
+/// service may be others by the time of the run, settings may have changed, and the controller may lack a settings
+/// file of the workers. A run that could not be made has its say by that, and one on a node that got to its checks
+/// has image and sandbox.
 fn comparable(
     failures: &[VerificationFinding],
     run: &WorkerView,
     ending: &Ending,
 ) -> Vec<VerificationFinding> {
+    let is_on_node = !run.node.is_empty();
     let has_checked = |own: &&VerificationFinding| {
-        let mut findings = ending.findings.iter();
-        !run.node.is_empty() || findings.any(|other| is_same(own, other, ending.omitted))
+        let is_told = |other: &VerificationFinding| {
+            let is_anywhere = own.check != OF_ENDPOINTS || ending.omitted > 0;
+            own.check == other.check && (is_anywhere || is_same_target(own, other))
+        };
+        // What was left out of a report was fine.
+        let is_left_out = is_on_node && (ending.omitted > 0 || is_pod_trouble(own));
+        has_not_run(ending) || is_left_out || ending.findings.iter().any(is_told)
     };
     failures.iter().filter(has_checked).cloned().collect()
+}
+
+/// What follows where a run can speak of no failure. A check that the controller does not run at all it will never
+/// compare.
+fn unchecked(
+    failures: &[VerificationFinding],
+    run: &WorkerView,
+    ending: &Ending,
+    has_dns: bool,
+) -> Fault {
+    let is_run = |own: &VerificationFinding| {
+        let mut findings = ending.findings.iter();
+        findings.any(|other| other.check == own.check)
+    };
+    if run.node.is_empty() && !failures.iter().any(is_run) {
+        return alone(failures, has_dns);
+    }
+    let target = failures.first().map(|one| one.target.as_str());
+    Fault::Unchecked(format!(
+        "{} of {} failed, and was not checked {}",
+        first(failures),
+        target.unwrap_or_default(),
+        place_of(&run.node)
+    ))
 }
 
 /// An image that a node has already says nothing of the registry that another cannot reach.
@@ -154,9 +206,9 @@ fn latest<'a>(control: &'a ControlView, place: &Place, pulls: bool) -> Option<&'
     runs.max_by_key(|run| (run.created, run.name.clone()))
 }
 
-/// What an earlier run says that ran while the attempt did and failed alike: the cause has gone in between,
-/// and was not the node.
-fn shared_then(
+/// What another run says that failed alike, and ran while the attempt did or is the latest of its node: the cause
+/// has gone in between, or does not show on every node, and is not this one.
+fn shared_by_another(
     failures: &[VerificationFinding],
     course: Course,
     control: &ControlView,
@@ -166,12 +218,25 @@ fn shared_then(
     control.runs.iter().find_map(|run| {
         let ending = end_of_run(run, settings, now)?;
         let is_of_then = is_since(course.ended, run.created) && is_since(ending.at, course.began);
-        let is_told = is_of_then && !ending.passed && !has_not_run(&ending);
+        let is_recent = course
+            .looks_back
+            .is_some_and(|since| is_since(ending.at, since));
+        let counts = is_of_then || (is_recent && is_latest_there(run, control));
+        let is_told = counts && !ending.passed && !has_not_run(&ending);
         match judge(failures, &run.node, &ending) {
             fault @ Fault::Elsewhere(_) if is_told => Some(fault),
-            Fault::Elsewhere(_) | Fault::OfNode { .. } => None,
+            Fault::Elsewhere(_) | Fault::Unchecked(_) | Fault::OfNode { .. } => None,
         }
     })
+}
+
+/// Whether no later run has ended on the same node, so that it may be as then.
+fn is_latest_there(run: &WorkerView, control: &ControlView) -> bool {
+    let is_later = |other: &WorkerView| {
+        let has_ended = matches!(other.state, WorkerState::Ended(_));
+        has_ended && other.node == run.node && other.created > run.created
+    };
+    !control.runs.iter().any(is_later)
 }
 
 fn has_not_run(ending: &Ending) -> bool {
@@ -194,21 +259,24 @@ pub(super) fn recheck(
     let course = Course {
         began: since,
         ended: since,
+        looks_back: None,
     };
     let made = compare(failures, course, control, settings, now);
     let place = place_for(failures, control);
-    if place.is_none() && control.has_dns {
-        return by_itself(failures, since, made, now);
-    }
-    let is_spent = match &made {
-        Comparison::Made(Fault::OfNode { .. }) | Comparison::UnderWay(_) | Comparison::Later(_) => {
-            false
-        }
-        Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed { .. } => true,
-    };
     let pulls = needs_pull(failures);
     let last = place.and_then(|place| latest(control, place, pulls));
     let ended = last.and_then(|run| end_of_run(run, settings, now));
+    // A controller that cannot run its checks may never be able to.
+    let is_unable = place == Some(&Place::Controller) && ended.as_ref().is_some_and(has_not_run);
+    if (place.is_none() && control.has_dns) || is_unable {
+        return by_itself(failures, since, made, now);
+    }
+    let is_spent = match &made {
+        Comparison::Made(Fault::OfNode { .. } | Fault::Unchecked(_))
+        | Comparison::UnderWay(_)
+        | Comparison::Later(_) => false,
+        Comparison::Made(Fault::Elsewhere(_)) | Comparison::Needed { .. } => true,
+    };
     let next = ended.and_then(|ending| ending.at.checked_add(settings.interval()).ok());
     match (place, next) {
         (Some(_), Some(next)) if is_spent && now < next => Comparison::Later(next),
@@ -323,11 +391,7 @@ fn alone(failures: &[VerificationFinding], has_dns: bool) -> Fault {
 }
 
 fn judge(failures: &[VerificationFinding], node: &str, control: &Ending) -> Fault {
-    let place = if node.is_empty() {
-        "from the controller".to_owned()
-    } else {
-        format!("on node {node}")
-    };
+    let place = place_of(node);
     let of_node = |check: String| Fault::OfNode {
         check,
         passes: Some(place.clone()),
@@ -359,6 +423,14 @@ fn judge(failures: &[VerificationFinding], node: &str, control: &Ending) -> Faul
     }
 }
 
+fn place_of(node: &str) -> String {
+    if node.is_empty() {
+        "from the controller".to_owned()
+    } else {
+        format!("on node {node}")
+    }
+}
+
 /// Whether two findings are of the same check. With findings left out of the other list, its name alone must do.
 fn is_same(own: &VerificationFinding, other: &VerificationFinding, omitted: usize) -> bool {
     own.check == other.check && (is_same_target(own, other) || omitted > 0)
@@ -384,12 +456,18 @@ fn first(failures: &[VerificationFinding]) -> String {
         .map_or_else(|| "a check".to_owned(), |finding| finding.check.clone())
 }
 
+/// Whether a run on a node in service, or by the controller, can tell of a node: one that is verified again may have
+/// served as comparison itself.
+pub fn tells_of(run: &WorkerView, node: &NodeView) -> bool {
+    run.node != node.name
+}
+
 /// What becomes of a finished run on a node in service: it is kept for a while, so that those who failed at
 /// the same time share it, and then goes.
 pub fn retire(run: &WorkerView, settings: &GateSettings, now: Timestamp) -> Retirement {
     let ended = end_of_run(run, settings, now).map_or_else(|| over_at(run, settings), |it| it.at);
     let until = ended
-        .checked_add(settings.interval() * 3)
+        .checked_add(settings.interval() * REMEMBERED)
         .unwrap_or(Timestamp::MAX);
     if run.terminating {
         Retirement::Gone

@@ -28,7 +28,7 @@ impl Draft<'_> {
     /// An attempt failed: it counts against the node, or against nobody.
     pub(super) fn blame(&mut self, fault: Fault, ended: Timestamp) {
         match fault {
-            Fault::Elsewhere(why) => {
+            Fault::Elsewhere(why) | Fault::Unchecked(why) => {
                 self.settle(VerificationVerdict::Inconclusive);
                 self.notice(Notice::warning(reasons::INCONCLUSIVE, why.clone()));
                 let again = self.now.checked_add(self.settings.interval()).ok();
@@ -87,7 +87,7 @@ impl Draft<'_> {
         let since = since.map_or(self.now, |time| time.0);
         let control = &self.snapshot.control;
         match recheck(&failures, since, control, self.settings, self.now) {
-            Comparison::Made(Fault::OfNode { .. }) => self.begin_anew(),
+            Comparison::Made(Fault::OfNode { .. } | Fault::Unchecked(_)) => self.begin_anew(),
             Comparison::Made(Fault::Elsewhere(why)) => {
                 let again = self.now.checked_add(self.settings.interval()).ok();
                 self.wait(format!("a cause elsewhere to go: {why}"), again);

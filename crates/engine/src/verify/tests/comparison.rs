@@ -458,7 +458,7 @@ fn the_clock_of_a_node_in_service_neither_hides_nor_keeps_its_run() {
         let told = decide(&seen, &settings(), at(45));
         assert_eq!(verification(&told).failed_attempts, Some(1), "{day}");
         let run = seen.control.runs.first().unwrap();
-        let gone = super::super::control::retire(run, &settings(), at(72));
+        let gone = super::super::control::retire(run, &settings(), at(102));
         assert_eq!(gone, super::super::control::Retirement::Now, "{day}");
         // One that waits for a cause elsewhere to go asks again after the interval.
         let waits = with_verdict(&node, VerificationVerdict::Inconclusive);

@@ -1,0 +1,159 @@
+//! What a run elsewhere can tell: what it has checked, on which node, and what others say to it.
+
+use super::super::control::tells_of;
+use super::*;
+
+/// A report of one check with this target, and whether it is fine, besides one that is.
+fn report_of(check: &str, target: &str, ok: bool) -> String {
+    let own = report(&[(check, ok), ("network", true)]);
+    own.replacen(
+        "\"target\":\"target\"",
+        &format!("\"target\":\"{target}\""),
+        1,
+    )
+}
+
+/// A run on this node, or by the controller where it has no name, that began and ended at these seconds.
+fn run_on(name: &str, report: &str, began: i64, over: i64) -> WorkerView {
+    let code = i32::from(report.contains("Failed"));
+    let mut run = ended(&in_service(name), code, report, over);
+    run.is_control = true;
+    run.created = at(began);
+    run
+}
+
+fn failing_at(target: &str) -> GateSnapshot {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    let failing = report_of("dns-endpoint", target, false);
+    seen.worker = Observed::Present(ended(&node, 1, &failing, 40));
+    seen.control = control(&[], 41, 50);
+    seen
+}
+
+fn judged(seen: &GateSnapshot) -> (Option<VerificationVerdict>, Option<i32>) {
+    let told = verification(&decide(seen, &settings(), at(51))).clone();
+    (told.verdict, told.failed_attempts)
+}
+
+const INCONCLUSIVE: (Option<VerificationVerdict>, Option<i32>) =
+    (Some(VerificationVerdict::Inconclusive), None);
+const COUNTED: (Option<VerificationVerdict>, Option<i32>) = (None, Some(1));
+
+#[test]
+fn a_name_server_that_the_other_run_did_not_ask_is_not_compared() {
+    let mut seen = failing_at("name. @10.0.0.1:53");
+    for place in ["peer", ""] {
+        if place.is_empty() {
+            seen.control.candidate = Some(Place::Controller);
+        }
+        let with = |target: &str| {
+            let mut seen = seen.clone();
+            let report = report_of("dns-endpoint", target, true);
+            seen.control.runs = vec![run_on(place, &report, 41, 50)];
+            seen
+        };
+        assert_eq!(judged(&with("name. @10.0.0.1:53")), COUNTED, "{place}");
+        assert_eq!(judged(&with("name. @10.0.0.2:53")), INCONCLUSIVE, "{place}");
+    }
+    // The one that it failed by is gone for good: what passes now lets the node be tried again.
+    let report = report_of("dns-endpoint", "name. @10.0.0.2:53", true);
+    seen.control = control(&[], 0, 0);
+    seen.control.runs = vec![run_on("peer", &report, 41, 50)];
+    let told = decide(&seen, &settings(), at(51)).status;
+    let waits = told.waiting_for.clone().unwrap();
+    assert!(waits.contains("was not checked on node peer"), "{waits}");
+    let Observed::Present(record) = &mut seen.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(told);
+    seen.worker = Observed::NotAsked;
+    seen.control.runs = vec![run_on("peer", &report, 61, 70)];
+    let again = decide(&seen, &settings(), at(71));
+    let again = verification(&again);
+    assert_eq!((again.attempt, again.failed_attempts), (Some(2), None));
+}
+
+#[test]
+fn a_check_that_the_other_run_left_out_is_not_compared_but_other_targets_of_it_are() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    let failing = report_of("dns-udp", "name. @192.0.2.1:53", false);
+    seen.worker = Observed::Present(ended(&node, 1, &failing, 40));
+    seen.control = control(&[], 41, 50);
+    let with = |report: &str| {
+        let mut seen = seen.clone();
+        seen.control.runs = vec![run_on("peer", report, 41, 50)];
+        judged(&seen)
+    };
+    assert_eq!(with(&report(&[("network", true)])), INCONCLUSIVE);
+    // A node with a wrong resolver asks whom nobody else asks.
+    let right = report_of("dns-udp", "name. @10.96.0.10:53", true);
+    assert_eq!(with(&right), COUNTED);
+    // What was left out of a report was fine.
+    let mut short: serde_json::Value = serde_json::from_str(&report(&[("network", true)])).unwrap();
+    short["omitted"] = json!(7);
+    assert_eq!(with(&short.to_string()), COUNTED);
+}
+
+#[test]
+fn one_node_where_it_passes_does_not_outvote_those_where_it_has_just_failed() {
+    let target = "name. @10.0.0.1:53";
+    let (fails, passes) = (
+        report_of("dns-endpoint", target, false),
+        report_of("dns-endpoint", target, true),
+    );
+    let seen = failing_at(target);
+    let with = |others: &[(&str, &str, i64)]| {
+        let mut seen = seen.clone();
+        seen.control.runs = vec![run_on("local", &passes, 41, 50)];
+        let others = others.iter();
+        let others = others.map(|(name, report, over)| run_on(name, report, over - 3, *over));
+        seen.control.runs.extend(others);
+        judged(&seen)
+    };
+    assert_eq!(with(&[]), COUNTED);
+    assert_eq!(with(&[("far", &fails, -10)]), INCONCLUSIVE);
+    let mended = [("far", fails.as_str(), -10), ("far", passes.as_str(), 20)];
+    assert_eq!(with(&mended), COUNTED, "it has passed there since");
+    assert_eq!(with(&[("far", &fails, -90)]), COUNTED, "long ago");
+    let other = report(&[("egress", false)]);
+    assert_eq!(with(&[("far", &other, -10)]), COUNTED, "another check");
+}
+
+#[test]
+fn a_run_of_the_controller_that_could_not_be_made_blames_nobody() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    for code in [2, 3, 10, -1] {
+        seen.control = own_run(&[], 41, 50);
+        let run = seen.control.runs.first_mut().unwrap();
+        run.state = ended(&in_service(""), code, "no end within 300 s", 50).state;
+        assert_eq!(judged(&seen), INCONCLUSIVE, "{code}");
+    }
+    // It may never be able to: the node is tried again after a pause, at no cost.
+    let mut waiting = seen.clone();
+    let told = decide(&seen, &settings(), at(51)).status;
+    let Observed::Present(record) = &mut waiting.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(told);
+    waiting.worker = Observed::NotAsked;
+    waiting.control.runs[0].created = at(61);
+    waiting.control.runs[0].state = ended(&in_service(""), 10, "killed", 62).state;
+    let attempt = |now: i64| {
+        let told = verification(&decide(&waiting, &settings(), at(now))).clone();
+        (told.attempt, told.failed_attempts)
+    };
+    assert_eq!(attempt(70), (Some(1), None));
+    assert_eq!(attempt(112), (Some(2), None));
+}
+
+#[test]
+fn a_node_is_not_compared_with_itself() {
+    let node = in_service("n");
+    assert!(!tells_of(&run_on("n", &report(&[]), 0, 1), &node));
+    assert!(tells_of(&run_on("peer", &report(&[]), 0, 1), &node));
+    assert!(tells_of(&run_on("", &report(&[]), 0, 1), &node));
+}
