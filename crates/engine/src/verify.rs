@@ -30,6 +30,7 @@ use crate::decision::{Decision, Effect, PodTarget};
 use crate::view::{NodeView, Observed, PodView};
 use control::ControlView;
 use draft::Draft;
+use effect::GateEffect;
 use neighbours::Neighbours;
 use outcome::WorkerView;
 use removal::RemovalView;
@@ -110,6 +111,19 @@ pub fn is_compared(snapshot: &GateSnapshot, settings: &GateSettings, now: Timest
     }
 }
 
+/// Whether checks are to be run, on the node or elsewhere, so that the name servers must be looked for: a look
+/// through all pods is not for every pass. They change nothing in what is decided.
+pub fn is_run_due(snapshot: &GateSnapshot, settings: &GateSettings, now: Timestamp) -> bool {
+    let runs_checks = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::Gate(GateEffect::EnsureWorker(_) | GateEffect::CheckFromHere(_))
+        )
+    };
+    let mut effects = decide(snapshot, settings, now).effects.into_iter();
+    effects.any(|effect| runs_checks(&effect))
+}
+
 /// Whether a node that nobody remembers must be verified. Its label says nothing while a taint of the gate
 /// is there: a kubelet may have set it. One whose condition says that its network is not verified had a record
 /// that somebody has deleted, to have it verified again.
@@ -139,6 +153,18 @@ pub fn is_late_daemon(pod: &PodView) -> bool {
 pub fn is_vital_daemon(pod: &PodView) -> bool {
     let owner = pod.owner.as_ref().map(|(kind, _)| kind.as_str());
     pod.critical && owner == Some("DaemonSet")
+}
+
+/// Whether a pod is a name server that answers. One in another namespace may be anybody's, and a kubelet may make
+/// mirror pods, with any label.
+pub fn is_name_server(pod: &PodView, settings: &GateSettings) -> bool {
+    let wanted = &settings.verification;
+    let has = |key: &str, value: &str| pod.labels.iter().any(|one| one == (key, value));
+    pod.ready
+        && !pod.terminating
+        && !pod.mirror
+        && pod.namespace == wanted.dns_namespace
+        && wanted.dns_pods.iter().all(|(key, value)| has(key, value))
 }
 
 /// Whether the node carries the label of a verified one.

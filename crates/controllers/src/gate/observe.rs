@@ -15,9 +15,9 @@ use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
     GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_late_daemon,
-    is_new_to_us, is_wanted_again, record, worker,
+    is_name_server, is_new_to_us, is_run_due, is_wanted_again, record, worker,
 };
-use shipshape_engine::view::{NodeView, Observed, PodView};
+use shipshape_engine::view::{NodeView, Observed};
 
 use super::neighbours::{self, Stage};
 use super::removal;
@@ -89,11 +89,10 @@ pub(super) async fn observe(
         node: node.as_ref().clone(),
     };
     let now = context.clock.now();
-    let compares = is_compared(&snapshot, settings, now);
-    if compares {
+    if is_compared(&snapshot, settings, now) {
         snapshot.control = control(context, settings, &node, now);
     }
-    if compares || may_make_worker(&record, &snapshot.worker) {
+    if settings.verification.dns_endpoints && is_run_due(&snapshot, settings, now) {
         snapshot.name_servers = name_servers(context, settings);
     }
     Ok(Some((snapshot, now)))
@@ -211,18 +210,6 @@ fn control(
 fn has_dns(context: &Context, settings: &GateSettings) -> bool {
     let pods = context.stores.pods.list();
     pods.iter().any(|pod| is_name_server(pod, settings))
-}
-
-fn is_name_server(pod: &PodView, settings: &GateSettings) -> bool {
-    let mut wanted = settings.verification.dns_pods.iter();
-    let has = |key: &str, value: &str| pod.labels.iter().any(|one| one == (key, value));
-    pod.ready && !pod.terminating && wanted.all(|(key, value)| has(key, value))
-}
-
-/// Whether a worker may be made: a look through all pods is not for every pass.
-fn may_make_worker(record: &PendingNode, current: &Observed<WorkerView>) -> bool {
-    let verdict = told(record).and_then(|told| told.verdict);
-    current.present().is_none() && verdict.is_none()
 }
 
 /// Addresses of ready name servers, in an order that does not change from look to look.

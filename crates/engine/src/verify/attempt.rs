@@ -4,6 +4,8 @@
 //! a name that follows from it, so a crash in between leads to the same pod. Must not decide what a failure
 //! means for the node: `verdict` does.
 
+use std::net::IpAddr;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -44,7 +46,7 @@ enum Stage {
     Open(String, Option<Timestamp>),
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
     /// Begins the next attempt when its time has come and the node is far enough.
     pub(super) fn begin_when_due(&mut self) {
         if let Some((why, until)) = self.not_yet() {
@@ -148,10 +150,17 @@ impl Draft<'_> {
 
     fn ensure_worker(&mut self, attempt: i32) {
         let pod = worker::of_attempt(&self.snapshot.node, self.record, attempt, self.settings);
-        let pod = worker::with_name_servers(pod, &self.snapshot.name_servers);
+        let pod = worker::with_name_servers(pod, self.name_servers());
         self.effect(GateEffect::EnsureWorker(Box::new(pod)));
         let until = self.attempt_ends();
         self.wait("the checks to end", Some(until));
+    }
+
+    /// The name servers that are asked each by itself.
+    fn name_servers(&self) -> &'a [IpAddr] {
+        let is_wanted = self.settings.verification.dns_endpoints;
+        let servers = Some(self.snapshot.name_servers.as_slice()).filter(|_| is_wanted);
+        servers.unwrap_or_default()
     }
 
     /// When the attempt under way has had its time, or the whole verification has.
@@ -365,7 +374,7 @@ impl Draft<'_> {
         };
         match comparison {
             Comparison::Needed { place, pulls } => {
-                let servers = &self.snapshot.name_servers;
+                let servers = self.name_servers();
                 self.effect(match place {
                     Place::Node(node) => {
                         let pod = worker::of_control(&node, pulls, self.settings, self.now);

@@ -259,6 +259,10 @@ pub struct VerificationSettings {
     pub daemons_within_seconds: u32,
     /// Labels of the name servers' pods, by which it is known whether there are any yet.
     pub dns_pods: BTreeMap<String, String>,
+    /// Namespace of those pods.
+    pub dns_namespace: String,
+    /// Whether workers ask each of those pods by itself, at port 53.
+    pub dns_endpoints: bool,
 }
 
 impl Default for VerificationSettings {
@@ -268,6 +272,8 @@ impl Default for VerificationSettings {
             deadline_seconds: 900,
             daemons_within_seconds: 120,
             dns_pods: [("k8s-app".to_owned(), "kube-dns".to_owned())].into(),
+            dns_namespace: "kube-system".to_owned(),
+            dns_endpoints: true,
         }
     }
 }

@@ -77,6 +77,10 @@ impl VerificationSettings {
                     .to_owned(),
             );
         }
+        if !syntax::is_dns_label(&self.dns_namespace) {
+            let right = "the name of the namespace of the name servers' pods, such as kube-system";
+            return wrong("verification.dnsNamespace", &self.dns_namespace, right);
+        }
         for (key, value) in &self.dns_pods {
             if !syntax::is_label_key(key) {
                 return wrong("verification.dnsPods", key, KEY);

@@ -1,6 +1,7 @@
 //! What a run elsewhere can tell: what it has checked, on which node, and what others say to it.
 
 use super::super::control::tells_of;
+use super::super::{is_name_server, is_run_due};
 use super::*;
 
 /// A report of one check with this target, and whether it is fine, besides one that is.
@@ -156,4 +157,90 @@ fn a_node_is_not_compared_with_itself() {
     assert!(!tells_of(&run_on("n", &report(&[]), 0, 1), &node));
     assert!(tells_of(&run_on("peer", &report(&[]), 0, 1), &node));
     assert!(tells_of(&run_on("", &report(&[]), 0, 1), &node));
+}
+
+#[test]
+fn only_pods_of_the_name_servers_own_namespace_are_name_servers() {
+    let server = PodView {
+        namespace: "kube-system".to_owned(),
+        labels: crate::labels::Labels::from(
+            &[("k8s-app".to_owned(), "kube-dns".to_owned())].into(),
+        ),
+        ready: true,
+        ..PodView::default()
+    };
+    assert!(is_name_server(&server, &settings()));
+    let spoilt: [fn(&mut PodView); 5] = [
+        |pod| pod.namespace = "tenant".to_owned(),
+        |pod| pod.mirror = true,
+        |pod| pod.ready = false,
+        |pod| pod.terminating = true,
+        |pod| pod.labels = crate::labels::Labels::default(),
+    ];
+    for (place, spoil) in spoilt.iter().enumerate() {
+        let mut other = server.clone();
+        spoil(&mut other);
+        assert!(!is_name_server(&other, &settings()), "{place}");
+    }
+    let mut elsewhere = settings();
+    elsewhere.verification.dns_namespace = "tenant".to_owned();
+    assert!(!is_name_server(&server, &elsewhere));
+    elsewhere.verification.dns_namespace.clear();
+    let told = elsewhere.check().unwrap_err();
+    assert!(told.starts_with("verification.dnsNamespace"), "{told}");
+}
+
+#[test]
+fn name_servers_are_looked_for_whenever_checks_are_to_be_run() {
+    let tainted = node("n");
+    let in_service = in_service("n");
+    let mut unlabelled = in_service.clone();
+    unlabelled.labels.clear();
+    let mut rebooted = in_service.clone();
+    rebooted.boot_id = "another".to_owned();
+    let told = |verdict| Some(with_verdict(&in_service, verdict));
+    let (verified, failed) = (VerificationVerdict::Verified, VerificationVerdict::Failed);
+    let table = [
+        (
+            "a first attempt",
+            &tainted,
+            Some(Verification::default()),
+            true,
+        ),
+        (
+            "a worker that vanished",
+            &tainted,
+            Some(under_way(&tainted)),
+            true,
+        ),
+        ("a label put back", &in_service, told(failed), true),
+        ("a label taken off", &unlabelled, told(verified), true),
+        ("a reboot", &rebooted, told(verified), true),
+        ("at rest", &in_service, told(verified), false),
+        ("failed", &unlabelled, told(failed), false),
+        ("new", &tainted, None, false),
+    ];
+    for (what, node, told, expected) in table {
+        let seen = snapshot(node.clone(), told);
+        assert_eq!(is_run_due(&seen, &settings(), at(60)), expected, "{what}");
+    }
+}
+
+#[test]
+fn name_servers_that_listen_elsewhere_than_at_53_need_not_be_asked_each() {
+    let node = node("n");
+    let mut seen = snapshot(node, Some(Verification::default()));
+    seen.name_servers = vec!["10.0.0.2".parse().unwrap()];
+    for is_wanted in [true, false] {
+        let mut settings = settings();
+        settings.verification.dns_endpoints = is_wanted;
+        let decision = decide(&seen, &settings, at(0));
+        let [Effect::Gate(GateEffect::EnsureWorker(pod))] = decision.effects.as_slice() else {
+            panic!("{:?}", decision.effects);
+        };
+        let containers = &pod.spec.as_ref().unwrap().containers;
+        let mut variables = containers.iter().flat_map(|one| one.env.iter().flatten());
+        let is_told = variables.any(|one| one.name == "DNS_ENDPOINTS");
+        assert_eq!(is_told, is_wanted);
+    }
 }
