@@ -29,6 +29,9 @@ pub struct Verification {
     #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::WORD))]
     pub boot_id: Option<String>,
+    /// When this boot was seen first: so long are its daemons waited for at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seen_at: Option<Time>,
     /// Number of the latest attempt, from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::at_least(1))]

@@ -4,6 +4,7 @@
 //! condition on the Node. Must not know what any one state leads to.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::conditions::NETWORK_VERIFIED;
 use shipshape_api::{PendingNode, PendingNodeStatus, Verification, VerificationVerdict, reasons};
 
@@ -56,6 +57,7 @@ impl<'a> Draft<'a> {
             Verification {
                 node_uid: Some(node.uid.clone()),
                 boot_id: Some(node.boot_id.clone()),
+                first_seen_at: first_sight(record, &known, now),
                 ..Verification::default()
             }
         };
@@ -127,22 +129,11 @@ impl<'a> Draft<'a> {
         self.wait(known.unwrap_or_else(|| reason.to_owned()), until);
     }
 
-    /// Since when nothing has been known of this boot's network: since the record said so, or was made.
+    /// Since when this boot has been known. A record of an older version does not say so.
     pub(super) fn known_since(&self) -> Option<Timestamp> {
-        let is_of_now = |status: &&PendingNodeStatus| {
-            let known = status.verification.as_ref();
-            known.and_then(|known| known.boot_id.as_ref()) == Some(&self.snapshot.node.boot_id)
-        };
-        let status = self.record.status.as_ref().filter(is_of_now);
-        let told = status.map(|status| status.conditions.as_slice());
-        let told = told.and_then(|all| all.iter().find(|one| one.type_ == NETWORK_VERIFIED));
+        let seen = self.verification.first_seen_at.as_ref();
         let made = self.record.metadata.creation_timestamp.as_ref();
-        match (self.record.status.as_ref(), told) {
-            (Some(_), Some(told)) => Some(told.last_transition_time.0),
-            // The last word was about another boot: this one is new.
-            (Some(_), None) => Some(self.now),
-            (None, _) => made.map(|made| made.0),
-        }
+        seen.or(made).map(|time| time.0)
     }
 
     /// That a new node is not ready yet is no news until it has lasted.
@@ -271,4 +262,17 @@ impl<'a> Draft<'a> {
         };
         self.effects.insert(0, effect.into());
     }
+}
+
+/// When a boot of which nothing is stored was seen first. The first one of all was when the record was made: that
+/// it is quiet for a while must not prolong the wait. One whose kubelet had not told it yet is the same.
+fn first_sight(record: &PendingNode, known: &Verification, now: Timestamp) -> Option<Time> {
+    let made = record.metadata.creation_timestamp.clone();
+    let earlier = known.first_seen_at.clone();
+    let is_same = known.boot_id.as_deref() == Some("");
+    let is_first = record.status.is_none();
+    let stored = earlier
+        .filter(|_| is_same)
+        .or_else(|| made.filter(|_| is_first));
+    Some(stored.unwrap_or(Time(now)))
 }

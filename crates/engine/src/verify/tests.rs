@@ -336,6 +336,22 @@ fn a_daemon_that_the_network_hangs_on_is_waited_for_but_not_for_ever() {
     let (begins, again) = look(&rebooted, 5_000);
     assert!(!begins);
     assert_eq!(again.wake, Some(at(5_120)));
+    // Its first sight is stored: the condition has said Unknown since the boot before.
+    let Observed::Present(record) = &mut rebooted.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(again.status);
+    let (begins, later) = look(&rebooted, 5_001);
+    assert!(!begins);
+    assert_eq!(later.wake, Some(at(5_120)));
+    assert!(look(&rebooted, 5_120).0, "it has had its time");
+    // A first status that is written late does not prolong it.
+    let mut told = seen.clone();
+    let Observed::Present(record) = &mut told.record else {
+        panic!("there is a record");
+    };
+    record.status = Some(look(&seen, 90).1.status);
+    assert_eq!(look(&told, 95).1.wake, Some(at(120)));
     seen.daemons.clear();
     assert!(look(&seen, 1).0, "nothing is late");
 }
