@@ -21,7 +21,7 @@ use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Decision, Effect, Notice};
 use shipshape_engine::verify::control::{Retirement, retire};
 use shipshape_engine::verify::decide;
-use shipshape_engine::verify::refusal::refused;
+use shipshape_engine::verify::refusal::{Refuser, refused};
 use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{NodeView, Observed};
 use tracing::Instrument;
@@ -109,7 +109,7 @@ async fn pass(
     Ok(wake)
 }
 
-/// What the server refuses shows in the record and as an event, once: only a person can help. That nothing
+/// What the server or the cloud refuses shows in the record and as an event, once: only a person can help. That nothing
 /// could be told is not worth another error.
 async fn tell_refusal(
     context: &Context,
@@ -122,7 +122,12 @@ async fn tell_refusal(
         ErrorClass::Denied | ErrorClass::Invalid | ErrorClass::Gone => true,
         ErrorClass::Transient | ErrorClass::Conflict | ErrorClass::Bug => false,
     };
-    let Some((status, notice)) = refused(status, &in_full(error)).filter(|_| is_refusal) else {
+    let refuser = match error {
+        PassError::Cloud(_) | PassError::NoProvider { .. } => Refuser::Cloud,
+        PassError::Cluster(_) | PassError::Etcd(_) | PassError::NoEtcd => Refuser::ApiServer,
+    };
+    let told = refused(status, refuser, &in_full(error)).filter(|_| is_refusal);
+    let Some((status, notice)) = told else {
         return;
     };
     match write_status(context.pending.api(), &stored, &status).await {

@@ -24,6 +24,9 @@ const EVEN_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 /// Longest pause when it does.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
 
+/// How the sentence begins of a node that waits for a cause elsewhere to go.
+pub(super) const CAUSE: &str = "a cause elsewhere to go: ";
+
 pub(super) struct Draft<'a> {
     pub(super) snapshot: &'a GateSnapshot,
     pub(super) record: &'a PendingNode,
@@ -122,11 +125,16 @@ impl<'a> Draft<'a> {
         self.wake = Some(until.unwrap_or(resync).max(self.now));
     }
 
-    /// The same, but an inconclusive node goes on saying which cause it waits for.
+    /// The same, but an inconclusive node goes on saying which cause it waits for. What it waited for besides, such as
+    /// a quota, may be no longer so.
     pub(super) fn wait_on(&mut self, reason: &str, until: Option<Timestamp>) {
-        let is_told = self.verification.verdict == Some(VerificationVerdict::Inconclusive);
-        let known = self.status.waiting_for.clone().filter(|_| is_told);
-        self.wait(known.unwrap_or_else(|| reason.to_owned()), until);
+        if self.verification.verdict != Some(VerificationVerdict::Inconclusive) {
+            return self.wait(reason, until);
+        }
+        let known = self.status.waiting_for.clone();
+        let known = known.filter(|words| words.starts_with(CAUSE));
+        let words = known.unwrap_or_else(|| format!("{CAUSE}{}", self.told().message));
+        self.wait(words, until);
     }
 
     /// Since when this boot has been known. A record of an older version does not say so.

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::{VerificationFinding, VerificationVerdict, reasons};
 
 use super::control::{Comparison, Fault, recheck};
-use super::draft::Draft;
+use super::draft::{CAUSE, Draft};
 use super::effect::GateEffect;
 use super::neighbours::Ownership;
 use super::refusal::is_refusal;
@@ -32,7 +32,7 @@ impl Draft<'_> {
                 self.settle(VerificationVerdict::Inconclusive);
                 self.notice(Notice::warning(reasons::INCONCLUSIVE, why.clone()));
                 let again = self.now.checked_add(self.settings.interval()).ok();
-                self.wait(format!("a cause elsewhere to go: {why}"), again);
+                self.wait(format!("{CAUSE}{why}"), again);
             }
             Fault::OfNode { check, passes } => self.count(&check, passes.as_deref(), ended),
         }
@@ -90,7 +90,7 @@ impl Draft<'_> {
             Comparison::Made(Fault::OfNode { .. } | Fault::Unchecked(_)) => self.begin_anew(),
             Comparison::Made(Fault::Elsewhere(why)) => {
                 let again = self.now.checked_add(self.settings.interval()).ok();
-                self.wait(format!("a cause elsewhere to go: {why}"), again);
+                self.wait(format!("{CAUSE}{why}"), again);
             }
             other
             @ (Comparison::UnderWay(_) | Comparison::Needed { .. } | Comparison::Later(_)) => {

@@ -244,3 +244,34 @@ fn name_servers_that_listen_elsewhere_than_at_53_need_not_be_asked_each() {
         assert_eq!(is_told, is_wanted);
     }
 }
+
+#[test]
+fn an_inconclusive_node_says_what_it_waits_for_and_nothing_that_is_over() {
+    let node = node("n");
+    let waits = |words: &str| {
+        let told = with_verdict(&node, VerificationVerdict::Inconclusive);
+        let mut seen = snapshot(node.clone(), Some(told));
+        seen.node.network.verified = Some("Unknown".to_owned());
+        seen.control = control(&["dns-udp"], 41, 50);
+        seen.control.runs[0].state = WorkerState::Running;
+        let Observed::Present(record) = &mut seen.record else {
+            panic!("there is a record");
+        };
+        record.status.as_mut().unwrap().waiting_for = Some(words.to_owned());
+        let decision = decide(&seen, &settings(), at(45));
+        assert!(effects(&decision).is_empty(), "a run is under way");
+        decision.status.waiting_for.unwrap()
+    };
+    let cause = "a cause elsewhere to go: dns-udp fails on node peer too, which is in service";
+    assert_eq!(waits(cause), cause);
+    for over in [
+        "the API server to allow it: exceeded quota",
+        "the node to be ready",
+    ] {
+        let now = waits(over);
+        assert!(
+            now.starts_with("a cause elsewhere to go: dns-udp failed"),
+            "{now}"
+        );
+    }
+}

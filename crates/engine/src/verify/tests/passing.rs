@@ -3,7 +3,7 @@
 use shipshape_api::names;
 
 use super::super::passage::{Passage, passage};
-use super::super::refusal::refused;
+use super::super::refusal::{Refuser, refused};
 use super::*;
 
 fn seen(node: &NodeView, told: Option<Verification>, settings: &GateSettings) -> Passage {
@@ -82,7 +82,7 @@ fn what_the_server_refuses_is_told_once_and_as_long_as_it_is_asked_for() {
     let mut seen = snapshot(node.clone(), Some(Verification::default()));
     let begun = decide(&seen, &settings(), at(0));
     let why = "cannot create Pod: namespaces \"x\" not found";
-    let (told, notice) = refused(&begun.status, why).unwrap();
+    let (told, notice) = refused(&begun.status, Refuser::ApiServer, why).unwrap();
     assert!(told.waiting_for.as_ref().unwrap().contains(why));
     assert!(notice.warning && notice.message.contains(why));
     assert_eq!(told.verification, begun.status.verification);
@@ -93,7 +93,7 @@ fn what_the_server_refuses_is_told_once_and_as_long_as_it_is_asked_for() {
     let next = decide(&seen, &settings(), at(5));
     assert_eq!(effects(&next), ["EnsureWorker"]);
     assert_eq!(next.status.waiting_for, told.waiting_for);
-    assert_eq!(refused(&next.status, why), None);
+    assert_eq!(refused(&next.status, Refuser::ApiServer, why), None);
     // Once it is allowed the words go.
     let mut worker = stuck(&node, "worker-sandbox");
     worker.state = WorkerState::Running;
