@@ -20,6 +20,7 @@ use shipshape_engine::verify::settings::{
     WorkerSettings,
 };
 
+use crate::controller::built_in;
 use crate::namespace;
 #[cfg(feature = "aws")]
 pub(crate) use blocks::Aws;
@@ -98,8 +99,13 @@ impl Config {
         };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read --config {}", path.display()))?;
-        let config = Self::read(&text)
-            .map_err(|message| anyhow::anyhow!("{}: {message}", path.display()))?;
+        Self::of_text(path, &text)
+    }
+
+    /// What the file says that has this text.
+    pub(crate) fn of_text(path: &Path, text: &str) -> anyhow::Result<Self> {
+        let config =
+            Self::read(text).map_err(|message| anyhow::anyhow!("{}: {message}", path.display()))?;
         config.check().with_context(|| path.display().to_string())?;
         Ok(config)
     }
@@ -175,11 +181,38 @@ impl Config {
         })
     }
 
+    /// A cloud that this process will not speak to would let every removal wait.
+    fn check_cloud(&self, gate: &GateSettings) -> Result<(), String> {
+        let Some(cloud) = &gate.node_management.provider else {
+            return Ok(());
+        };
+        let mut known = built_in().to_vec();
+        known.extend(self.providers.embedded.as_ref().map(|_| "embedded"));
+        let wanted = cloud.r#type.as_str();
+        if !known.contains(&wanted) {
+            let right = match (wanted, known.as_slice()) {
+                ("aws", _) => "a binary that is built with feature aws".to_owned(),
+                ("embedded", _) => "its address under providers.embedded".to_owned(),
+                (_, []) => "none: this binary is built for no cloud".to_owned(),
+                (_, known) => format!("one of {}", known.join(", ")),
+            };
+            return Err(format!(
+                "nodeManagement.provider.type is {wanted:?}, which is not spoken to here; right would be {right}"
+            ));
+        }
+        if wanted == "aws" && cloud.aws.is_none() {
+            let told = "nodeManagement.provider.aws is missing; right would be its settings, such as aws: { region: \
+                        eu-west-1 }";
+            return Err(told.to_owned());
+        }
+        Ok(())
+    }
+
     /// A file that speaks of the gate and leaves out its pods would have no gate, without a word.
     fn check_gate(&self) -> anyhow::Result<()> {
         if let Some(gate) = self.gate() {
             let checked = gate.check().and_then(|()| check_handed_down(&gate));
-            let checked = checked.and_then(|()| check_cloud(&gate));
+            let checked = checked.and_then(|()| self.check_cloud(&gate));
             return checked.map_err(|told| anyhow::Error::msg(self.taken.by_its_key(told)));
         }
         let blocks = [
@@ -238,28 +271,6 @@ fn check_handed_down(gate: &GateSettings) -> Result<(), String> {
             .replace("initialCheckTimeoutSeconds", "timeoutSeconds");
         format!("worker.{path}: {}", wrong.complaint)
     })
-}
-
-/// Clouds that some build of the controller knows.
-const CLOUDS: [&str; 2] = ["aws", "embedded"];
-
-fn check_cloud(gate: &GateSettings) -> Result<(), String> {
-    let Some(cloud) = &gate.node_management.provider else {
-        return Ok(());
-    };
-    if !CLOUDS.contains(&cloud.r#type.as_str()) {
-        return Err(format!(
-            "nodeManagement.provider.type is {:?}; right would be one of {}",
-            cloud.r#type,
-            CLOUDS.join(", ")
-        ));
-    }
-    if cloud.r#type == "aws" && cloud.aws.is_none() {
-        let told = "nodeManagement.provider.aws is missing; right would be its settings, such as aws: { region: \
-                    eu-west-1 }";
-        return Err(told.to_owned());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

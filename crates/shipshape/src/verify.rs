@@ -36,6 +36,8 @@ enum Stop {
     Wrong(String),
     #[error("cannot open the gate of this node: {0}")]
     Node(String),
+    #[error("cannot serve --metrics-port: {0}")]
+    Metrics(String),
     #[error(transparent)]
     Client(#[from] shipshape_verifier::Error),
     #[error("cannot {action}")]
@@ -53,7 +55,7 @@ impl Stop {
     fn code(&self) -> u8 {
         match self {
             Self::Settings(_) | Self::Logs(_) | Self::Wrong(_) => 2,
-            Self::Client(_) | Self::Node(_) => 3,
+            Self::Client(_) | Self::Node(_) | Self::Metrics(_) => 3,
             Self::Unexpected { .. } => UNEXPECTED,
         }
     }
@@ -95,6 +97,7 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         begun => (begun?, None),
     };
     if let Some(patching) = patching.take_if(|patching| patching.is_open()) {
+        let _serving = serve_metrics(options, &settings, None).await?;
         patching.rest().await;
         return Ok(Verdict::Passed);
     }
@@ -131,25 +134,29 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
     }
     if let Some(patching) = patching {
         patching.open(options).await?;
-        let _serving = serve_metrics(options, &settings, &report).await?;
+        let _serving = serve_metrics(options, &settings, Some(&report)).await?;
         patching.rest().await;
     }
     Ok(report.verdict)
 }
 
-/// Serves what the checks came to, if that is asked for; ends when the returned value is dropped.
+/// Serves what the checks came to, if that is asked for; ends when the returned value is dropped. Where an earlier
+/// process has run them there is no report.
 async fn serve_metrics(
     options: &VerifyOptions,
     settings: &Settings,
-    report: &Report,
+    report: Option<&Report>,
 ) -> Result<Option<Serving>, Stop> {
     let Some(port) = options.metrics_port() else {
         return Ok(None);
     };
     let node = settings.node_name.as_deref().unwrap_or_default();
-    let text = metrics::text(node, report, Clock::System.now());
+    let text = match report {
+        Some(report) => metrics::text(node, report, Clock::System.now()),
+        None => metrics::text_of_open(node),
+    };
     let serving = serve::text(&BindAddress::Everywhere(port), text).await;
-    serving.map_err(|error| Stop::Node(in_full(error.as_ref())))
+    serving.map_err(|error| Stop::Metrics(in_full(error.as_ref())))
 }
 
 /// The kubelet makes the file; where there is none nobody reads it.

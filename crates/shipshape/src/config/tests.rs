@@ -293,10 +293,6 @@ fn an_image_or_a_block_that_makes_no_sense_is_refused_too() {
             "nodeManagement.verifiedLabel.value is \"a b\"",
         ),
         (
-            "nodeManagement: { provider: { type: foo } }",
-            "nodeManagement.provider.type is \"foo\"; right would be one of aws, embedded",
-        ),
-        (
             "verification: { dnsPods: {} }",
             "verification.dnsPods is {}",
         ),
@@ -326,6 +322,32 @@ fn an_image_or_a_block_that_makes_no_sense_is_refused_too() {
         let told = refusal(&text).unwrap_or_default();
         assert!(told.contains(expected), "{block}\n{told}");
     }
+}
+
+#[test]
+fn a_cloud_that_this_process_does_not_speak_to_is_refused() {
+    let told = |cloud: &str, rest: &str| {
+        let gate = "worker: { image: { repository: r, tag: t } }";
+        refusal(&format!(
+            "{gate}\nnodeManagement: {{ provider: {{ type: {cloud} }} }}\n{rest}"
+        ))
+    };
+    let foo = told("foo", "").unwrap_or_default();
+    assert!(
+        foo.contains("nodeManagement.provider.type is \"foo\""),
+        "{foo}"
+    );
+    let embedded = told("embedded", "").unwrap_or_default();
+    assert!(embedded.contains("providers.embedded"), "{embedded}");
+    let served = "providers: { embedded: { endpoint: '127.0.0.1:9' } }";
+    assert_eq!(told("embedded", served), None);
+    let aws = told("aws", "").unwrap_or_default();
+    let expected = if cfg!(feature = "aws") {
+        "nodeManagement.provider.aws is missing"
+    } else {
+        "nodeManagement.provider.type is \"aws\", which is not spoken to here"
+    };
+    assert!(aws.contains(expected), "{aws}");
 }
 
 #[test]

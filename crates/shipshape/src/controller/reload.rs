@@ -73,7 +73,15 @@ impl Watched {
         if self.seen == before {
             return None;
         }
-        let news = match Config::load(Some(&self.path)) {
+        // What was read is what is taken: a second read may find another text.
+        let config = match self.seen.as_ref()? {
+            Ok(text) => Config::of_text(&self.path, text),
+            Err(why) => Err(anyhow::anyhow!(
+                "cannot read --config {}: {why}",
+                self.path.display()
+            )),
+        };
+        let news = match config {
             Err(error) => News::Refused(format!("{error:#}")),
             Ok(config) if self.is_emptied(&config) => News::Refused(format!(
                 "{} is empty; to switch everything off that it said, write {{}} into it",

@@ -8,6 +8,18 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use shipshape_verifier::{Report, Verdict};
 
+/// What the first of them says.
+const STATUS: &str = "1 if the node is verified.";
+
+/// The series of a node that an earlier process of this pod, or somebody else, has opened: nobody knows how long its
+/// checks took.
+pub(super) fn text_of_open(node: &str) -> String {
+    let node = label(node);
+    format!(
+        "# HELP node_check_status {STATUS}\n# TYPE node_check_status gauge\nnode_check_status{{node=\"{node}\"}} 1\n"
+    )
+}
+
 /// The series of one node, in the text form of Prometheus.
 pub(super) fn text(node: &str, report: &Report, at: Timestamp) -> String {
     let node = label(node);
@@ -18,11 +30,7 @@ pub(super) fn text(node: &str, report: &Report, at: Timestamp) -> String {
             "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{node=\"{node}\"}} {value}\n"
         ));
     };
-    gauge(
-        "node_check_status",
-        "1 if every check has passed on this boot.",
-        status.to_string(),
-    );
+    gauge("node_check_status", STATUS, status.to_string());
     gauge(
         "node_check_dns_duration_seconds",
         "The slowest question for a name.",
@@ -109,6 +117,14 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn a_node_that_was_open_before_says_so_and_claims_no_durations() {
+        let text = text_of_open("node-1");
+        let mut lines = text.lines();
+        assert!(lines.any(|it| it == "node_check_status{node=\"node-1\"} 1"));
+        assert!(!text.contains("duration"), "{text}");
     }
 
     #[test]
