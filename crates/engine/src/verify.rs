@@ -24,6 +24,7 @@ pub mod worker;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Taint;
 use shipshape_api::{PendingNode, PendingNodeStatus, VerificationVerdict};
 
 use crate::decision::{Decision, Effect, PodTarget};
@@ -137,11 +138,23 @@ pub fn is_new_to_us(node: &NodeView, settings: &GateSettings) -> bool {
 
 /// Whether the node carries a taint of the gate.
 pub fn is_gated(node: &NodeView, settings: &GateSettings) -> bool {
-    let mut gates = settings.node_management.taints.iter();
-    gates.any(|gate| {
-        let mut taints = node.taints.iter();
-        taints.any(|taint| taint.key == gate.key && taint.effect == gate.effect)
-    })
+    carries_any(node, &settings.node_management.taints)
+}
+
+/// Whether the node carries one of these taints.
+pub fn carries_any(node: &NodeView, gates: &[Taint]) -> bool {
+    gates.iter().any(|gate| carries(node, gate))
+}
+
+/// Whether the node carries this taint.
+pub fn carries(node: &NodeView, gate: &Taint) -> bool {
+    let mut taints = node.taints.iter();
+    taints.any(|taint| is_same_taint(gate, &taint.key, &taint.effect))
+}
+
+/// Whether a taint is this one: key and effect tell, as the API server has it, and the value does not.
+pub fn is_same_taint(gate: &Taint, key: &str, effect: &str) -> bool {
+    gate.key == key && gate.effect == effect
 }
 
 /// Whether a pod is a daemon that a node's network may hang on, as kube-proxy and CNI agents are, and is not ready.

@@ -11,6 +11,7 @@ use kube::api::Patch;
 use serde_json::json;
 use shipshape_api::conditions::NETWORK_VERIFIED;
 use shipshape_engine::verify::effect::PublishedVerdict;
+use shipshape_engine::verify::is_same_taint;
 
 use super::Nodes;
 use crate::error::{Result, call};
@@ -66,7 +67,7 @@ fn condition_of(node: &Node) -> Option<&NodeCondition> {
 /// Whether it is one of the gate's taints, told by key and effect.
 fn is_gates(taint: &Taint, gate: &[Taint]) -> bool {
     let mut gate = gate.iter();
-    gate.any(|one| one.key == taint.key && one.effect == taint.effect)
+    gate.any(|one| is_same_taint(one, &taint.key, &taint.effect))
 }
 
 /// Whether the node carries a taint of the gate.

@@ -10,6 +10,7 @@ use shipshape_cluster::node::{Live, with_open_gate};
 use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, Key};
 use shipshape_engine::decision::NodeTarget;
+use shipshape_engine::verify::carries_any;
 use shipshape_engine::verify::effect::{GateEffect, PublishedVerdict};
 use shipshape_engine::view::NodeView;
 
@@ -75,10 +76,7 @@ fn age_at_opening(
     now: Timestamp,
 ) -> Option<f64> {
     let view = NodeView::of(before);
-    let is_shut = taints.iter().any(|gate| {
-        let mut taints = view.taints.iter();
-        taints.any(|taint| taint.key == gate.key && taint.effect == gate.effect)
-    });
+    let is_shut = carries_any(&view, taints);
     let is_first = view.labels.get(key) != Some(value);
     let made = before.metadata.creation_timestamp.as_ref()?;
     let age = now.duration_since(made.0).as_secs_f64();

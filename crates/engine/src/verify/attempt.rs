@@ -209,8 +209,6 @@ impl<'a> Draft<'a> {
             }
             Observed::NotAsked => Stage::Open("a look at the worker".to_owned(), None),
             Observed::Absent if self.now < ends => Stage::Missing,
-            // It was refused, or deleted, or nobody was there to make it: no check has failed.
-            Observed::Absent => Stage::Untried,
             Observed::Present(worker) if self.is_ours(worker) => {
                 let open = || Stage::Open(self.words_while_open(worker), Some(ends));
                 self.end_of(worker, ends).map_or_else(open, Stage::Ended)
@@ -219,7 +217,8 @@ impl<'a> Draft<'a> {
                 "another pod of the worker's name to go".to_owned(),
                 Some(ends),
             ),
-            Observed::Present(_) => Stage::Untried,
+            // It was refused, or deleted, or nobody was there to make it: no check has failed.
+            Observed::Absent | Observed::Present(_) => Stage::Untried,
         }
     }
 

@@ -60,7 +60,7 @@ impl<'a> Draft<'a> {
             Verification {
                 node_uid: Some(node.uid.clone()),
                 boot_id: Some(node.boot_id.clone()),
-                first_seen_at: first_sight(record, &known, now),
+                first_seen_at: Some(first_sight(record, &known, now)),
                 ..Verification::default()
             }
         };
@@ -220,7 +220,7 @@ impl<'a> Draft<'a> {
                 Truth::Unknown,
                 reasons::INCONCLUSIVE,
                 format!(
-                    "{} failed, but not because of this node alone",
+                    "{} failed, and its cause may be elsewhere",
                     check.unwrap_or("a check")
                 ),
             ),
@@ -274,7 +274,7 @@ impl<'a> Draft<'a> {
 
 /// When a boot of which nothing is stored was seen first. The first one of all was when the record was made: that
 /// it is quiet for a while must not prolong the wait. One whose kubelet had not told it yet is the same.
-fn first_sight(record: &PendingNode, known: &Verification, now: Timestamp) -> Option<Time> {
+fn first_sight(record: &PendingNode, known: &Verification, now: Timestamp) -> Time {
     let made = record.metadata.creation_timestamp.clone();
     let earlier = known.first_seen_at.clone();
     let is_same = known.boot_id.as_deref() == Some("");
@@ -282,5 +282,5 @@ fn first_sight(record: &PendingNode, known: &Verification, now: Timestamp) -> Op
     let stored = earlier
         .filter(|_| is_same)
         .or_else(|| made.filter(|_| is_first));
-    Some(stored.unwrap_or(Time(now)))
+    stored.unwrap_or(Time(now))
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::settings::GateSettings;
-use super::{is_gated, settings::Mode};
+use super::{carries, is_gated, settings::Mode};
 use crate::selector;
 use crate::view::{NodeView, Observed};
 
@@ -121,11 +121,7 @@ pub fn ownership(
         Observed::NotAsked => return Ownership::Unknown("nobody has asked yet".to_owned()),
     };
     let owner = |taint: &Taint| rules.iter().find(|rule| rule.manages(taint, node));
-    let is_carried = |taint: &Taint| {
-        let mut taints = node.taints.iter();
-        taints.any(|one| one.key == taint.key && one.effect == taint.effect)
-    };
-    let mut carried = gates.iter().filter(|taint| is_carried(taint));
+    let mut carried = gates.iter().filter(|taint| carries(node, taint));
     let theirs = carried
         .find_map(|taint| Some((taint, owner(taint)?)))
         .map(|(taint, rule)| {

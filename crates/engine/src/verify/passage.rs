@@ -64,12 +64,12 @@ pub fn passage(
         },
         Some(VerificationVerdict::Verified) => Passage::Open,
         Some(VerificationVerdict::Failed) => Passage::Failed(format!(
-            "node {} has failed its verification: {check} fails there and passes elsewhere",
+            "node {} has failed its verification: {check} fails there",
             node.name
         )),
         Some(VerificationVerdict::Inconclusive) => Passage::Shut {
             why: format!(
-                "the verification of node {}, which is inconclusive: {check} fails elsewhere too",
+                "the verification of node {}, which is inconclusive: {check} failed, and its cause may be elsewhere",
                 node.name
             ),
             is_bounded: true,

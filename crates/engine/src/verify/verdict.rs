@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::{VerificationFinding, VerificationVerdict, reasons};
 
@@ -17,7 +16,7 @@ use super::neighbours::Ownership;
 use super::refusal::is_refusal;
 use super::removal::{self, Removal, RemovalTarget};
 use super::settings::Mode;
-use super::{is_label_missing, is_labelled, is_wanted_again};
+use super::{carries_any, is_label_missing, is_labelled, is_wanted_again};
 use crate::decision::{Effect, Notice};
 use crate::view::Observed;
 
@@ -111,7 +110,7 @@ impl Draft<'_> {
         match self.ownership() {
             Ownership::Unknown(why) => self.wait_for_owner(&why),
             Ownership::Known { ours, theirs } => {
-                if self.carries_any(&ours) {
+                if carries_any(&self.snapshot.node, &ours) {
                     self.open(&ours);
                 }
                 match theirs {
@@ -144,14 +143,6 @@ impl Draft<'_> {
             };
             self.effect(effect);
         }
-    }
-
-    fn carries_any(&self, gates: &[Taint]) -> bool {
-        let mut taints = self.snapshot.node.taints.iter();
-        taints.any(|taint| {
-            let mut gates = gates.iter();
-            gates.any(|gate| gate.key == taint.key && gate.effect == taint.effect)
-        })
     }
 
     /// A failed node keeps its taint. It goes if settings say so and nothing speaks against it. A label that is

@@ -13,6 +13,7 @@ use super::{
     GateSettings, ImageSettings, NodeManagementSettings, ReconciliationSettings, ResourceSettings,
     VerificationSettings, WorkerSettings,
 };
+use crate::verify::is_same_taint;
 use crate::{quantity, syntax, transfer};
 
 /// Name of a worker's own container.
@@ -339,10 +340,7 @@ fn check_taint(place: &str, taint: &Taint, before: &[Taint]) -> Result<(), Strin
             "{place}.effect is {effect:?}; give NoSchedule, NoExecute or PreferNoSchedule"
         ));
     }
-    if before
-        .iter()
-        .any(|other| other.key == *key && other.effect == *effect)
-    {
+    if before.iter().any(|other| is_same_taint(other, key, effect)) {
         let right = "named once: a taint is told by key and effect";
         return wrong(place, &format!("{key}:{effect}"), right);
     }
