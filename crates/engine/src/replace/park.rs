@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::LOCKED;
@@ -86,8 +87,20 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
         draft.status.retried = retry_wish(draft);
         draft.look_again();
     } else {
-        draft.wait(record.message, None);
+        let rest = rest_left(draft, &record);
+        draft.wait(record.message, rest);
     }
+}
+
+/// How long until time alone may bring the node back, where that is sooner than the next look.
+fn rest_left(draft: &Draft<'_>, record: &ParkRecord) -> Option<SignedDuration> {
+    let settings = draft.settings;
+    let rested = draft.now.duration_since(record.since.0);
+    let left = |rest: SignedDuration| Some(rest - rested).filter(SignedDuration::is_positive);
+    let for_room = left(settings.retry_backoff_max).filter(|_| record.reason == NO_CAPACITY);
+    let for_last_round = left(settings.park_rest).filter(|_| draft.snapshot.run.last_round);
+    let soonest = [for_room, for_last_round].into_iter().flatten().min()?;
+    Some(soonest.min(settings.resync))
 }
 
 /// Whether the old node carries no cordon of ours; if not, what follows is already decided on.

@@ -1,5 +1,6 @@
 //! Tables for parking: when a node is set aside, what it keeps, and what lets it come back.
 
+use jiff::SignedDuration;
 use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::OLD_DELETED;
 
@@ -104,6 +105,19 @@ fn a_parked_node_is_tried_again_in_the_last_round() {
     );
     let after = next(&world, late() + rest);
     assert!(after.task.status.unwrap().parked.unwrap().resuming);
+}
+
+#[test]
+fn a_parked_node_looks_again_when_its_rest_is_over() {
+    let mut world = parked();
+    world.run.last_round = true;
+    let parked_at = world.task.status.clone().unwrap().parked.unwrap().since.0;
+    let over = parked_at + Settings::default().park_rest;
+    let early = over - SignedDuration::from_secs(5);
+    let wake = |world: &TaskSnapshot| decide(world, &Settings::default(), early).wake;
+    assert_eq!(wake(&world), Some(over));
+    world.run.last_round = false;
+    assert_eq!(wake(&world), Some(early + Settings::default().resync));
 }
 
 /// A task that has failed and that a person wants to be tried again.
