@@ -29,7 +29,7 @@ pub struct Verification {
     #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::WORD))]
     pub boot_id: Option<String>,
-    /// When this boot was seen first: so long are its daemons waited for at most.
+    /// When this boot was seen first. From then on its daemons are waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen_at: Option<Time>,
     /// Number of the latest attempt, from one.
