@@ -12,7 +12,7 @@ use std::sync::Arc;
 use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_api::{NodePatchRun, NodePatchTask};
 use shipshape_cluster::Key;
-use shipshape_engine::admit::Waiting;
+use shipshape_engine::admit::{Down, Waiting};
 use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role, Slotless};
 use shipshape_engine::machine::GroupId;
@@ -79,10 +79,7 @@ pub(super) async fn observe(
         abandoned,
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
-        down: match taken.present() {
-            Some(taken) => slots::down(context, &run.spec, taken),
-            None => Vec::new(),
-        },
+        down: look.down(&taken),
         unmarked: look.unmarked(),
         homeless: look.homeless(),
         marked: look.marked(open.is_empty()),
@@ -158,6 +155,12 @@ impl Look<'_> {
         let line = |skip: &dyn Fn(&NodeView) -> bool| self.waiting(wanted, skip);
         let waiting = groups::with_groups(context, run, ledger, &on_their_way, line).await;
         (waiting, on_their_way)
+    }
+
+    /// Nodes of the run that are down and that no task works on.
+    fn down(&self, taken: &Observed<Ledger>) -> Vec<Down> {
+        let down = |taken| slots::down(self.context, &self.run.spec, taken);
+        taken.present().map(down).unwrap_or_default()
     }
 
     /// Nodes that joined late, asked for only when everybody else has had a turn.
