@@ -141,8 +141,12 @@ struct Tally<'a> {
 }
 
 impl Tally<'_> {
-    /// Nodes other than this one that are down, all told or in its zone.
+    /// Nodes other than this one that are down, all told or in its zone. For one that is down itself none
+    /// counts: it takes nothing more out of service, and two that counted each other would wait for ever.
     fn down(&self, node: &NodeView, in_zone: bool) -> usize {
+        if !node.ready {
+            return 0;
+        }
         let others = self
             .books
             .down

@@ -79,6 +79,26 @@ fn no_control_plane_begins_while_another_is_down() {
     assert_eq!(beside("two", Role::Worker), None);
 }
 
+#[test]
+fn nodes_that_are_down_hold_up_sound_ones_and_not_each_other() {
+    let worker = |name: &str, ready| {
+        let mut worker = control_plane(name);
+        worker.node.labels.clear();
+        worker.node.ready = ready;
+        worker
+    };
+    let down = ["a", "b", "c", "d", "e", "f"].map(|node| Down {
+        node: node.to_owned(),
+        zone: String::new(),
+        role: Role::Worker,
+    });
+    let (ledger, etcd) = (Ledger::default(), Observed::Absent);
+    let beside = |waiting| admitted_beside(&down, &[waiting], &ledger, &etcd);
+    let held = beside(worker("sound", true));
+    assert!(held.grants.is_empty() && held.held_by.unwrap().contains("not ready"));
+    assert_eq!(beside(worker("a", false)).grants.len(), 1);
+}
+
 fn stacked(name: &str) -> Waiting {
     let etcd = PodView {
         namespace: "kube-system".to_owned(),

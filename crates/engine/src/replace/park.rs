@@ -23,7 +23,7 @@ use crate::admit::{self, Books, Waiting};
 use crate::condition;
 use crate::decision::{Effect, Notice};
 use crate::drain;
-use crate::ledger::{Ledger, Role};
+use crate::ledger::Ledger;
 use crate::machine::Group;
 use crate::view::Observed;
 
@@ -233,12 +233,9 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         group: group_to_ask(draft, &run),
     };
     let owner = draft.snapshot.task.spec.run_uid.clone();
-    // A worker that is down itself takes nothing more out of service; and two of them, each counting the
-    // other, would wait for ever.
-    let counts = waiting.node.ready || waiting.node.role() == Role::ControlPlane;
     let books = Books {
         ledger: &ledger,
-        down: if counts { &draft.snapshot.down } else { &[] },
+        down: &draft.snapshot.down,
         begun_within_hour: 0,
         on_their_way: &draft.snapshot.on_their_way,
         etcd: &draft.snapshot.etcd,
