@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
 use shipshape_api::VerificationVerdict;
-use shipshape_cluster::error::in_full;
+use shipshape_cluster::error::{call, in_full};
 use shipshape_cluster::foreign::{self, Sought};
 use shipshape_cluster::node::Live;
 use shipshape_engine::machine::{MachineState, ProviderId};
@@ -18,7 +18,9 @@ use shipshape_engine::verify::settings::GateSettings;
 use shipshape_engine::view::{NodeView, Observed};
 
 use crate::answer::{answer, found};
-use crate::context::{Context, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, standing_of};
+use crate::context::{
+    Context, NODES_BY_PROVIDER_ID, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, standing_of,
+};
 
 /// Asks everybody.
 pub(super) async fn look(
@@ -36,7 +38,7 @@ pub(super) async fn look(
     RemovalView {
         holder: holder(context, node).await,
         claim: answer(foreign::claim(&context.client, &sought).await),
-        claimants: claimants(context, node).await,
+        claimants: claimants(context, node),
         machine: machine(context, node).await,
         cloud: cloud(context, settings, node).await,
         work: work(context, settings, node).await,
@@ -65,22 +67,16 @@ async fn holder(context: &Context, node: &NodeView) -> Observed<String> {
     answer(lock.map(|held| held.map(|held| format!("operation {}", held.operation))))
 }
 
-/// Other nodes that claim the node's provider id, in a live list: whoever has its machine may have joined just now.
-async fn claimants(context: &Context, node: &NodeView) -> Observed<Vec<String>> {
+/// Other nodes that claim the node's provider id. From the store: a live list would cost each failed node a look at
+/// all others, again and again, and whose machine it is has been known for as long as its attempts took.
+fn claimants(context: &Context, node: &NodeView) -> Observed<Vec<String>> {
     let Some(id) = &node.provider_id else {
         return Observed::Absent;
     };
-    let api: Api<Node> = Api::all(context.client.clone());
-    let nodes = match api.list(&ListParams::default()).await {
-        Ok(nodes) => nodes,
-        Err(error) => return Observed::Unknown(in_full(&error)),
-    };
-    let is_another = |one: &&Node| {
-        let claimed = one.spec.as_ref().and_then(|it| it.provider_id.as_deref());
-        claimed == Some(id.as_str()) && one.metadata.uid.as_deref() != Some(node.uid.as_str())
-    };
-    let others = nodes.items.iter().filter(is_another);
-    let names: Vec<String> = others.filter_map(|one| one.metadata.name.clone()).collect();
+    let claiming = &context.stores.nodes;
+    let claiming = claiming.by_index(NODES_BY_PROVIDER_ID, id.as_str());
+    let others = claiming.iter().filter(|one| one.uid != node.uid);
+    let names: Vec<String> = others.map(|one| one.name.clone()).collect();
     (!names.is_empty()).then_some(names).into()
 }
 
@@ -92,7 +88,7 @@ async fn work(
 ) -> Observed<Vec<String>> {
     let api: Api<Pod> = Api::all(context.client.clone());
     let params = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
-    match api.list(&params).await {
+    match call("list", "pods of the node", api.list(&params)).await {
         Ok(pods) => Observed::Present(work_on(&pods.items, &settings.node_management.taints)),
         Err(error) => Observed::Unknown(in_full(&error)),
     }
