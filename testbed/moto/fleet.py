@@ -10,6 +10,8 @@ import sys
 import time
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 endpoint, action = sys.argv[1:3]
 place = dict(
@@ -22,9 +24,20 @@ ec2 = boto3.client("ec2", **place)
 autoscaling = boto3.client("autoscaling", **place)
 
 
-def machines():
+def listed():
     pages = ec2.get_paginator("describe_instances").paginate()
-    found = [one for page in pages for held in page["Reservations"] for one in held["Instances"]]
+    return [one for page in pages for held in page["Reservations"] for one in held["Instances"]]
+
+
+def machines(tries=5):
+    # moto walks its tables while its other threads change them, and answers 500 now and then, as a page.
+    try:
+        found = listed()
+    except (BotoCoreError, ClientError, ResponseParserError):
+        if tries == 1:
+            raise
+        time.sleep(0.2)
+        return machines(tries - 1)
     return [
         {
             "id": one["InstanceId"],
