@@ -144,17 +144,12 @@ impl Tally<'_> {
     /// Nodes other than this one that are down, all told or in its zone. For one that is down itself none
     /// counts: it takes nothing more out of service, and two that counted each other would wait for ever.
     fn down(&self, node: &NodeView, in_zone: bool) -> usize {
-        if !node.ready {
+        let down = self.books.down;
+        if down.iter().any(|one| one.node == node.name) {
             return 0;
         }
-        let others = self
-            .books
-            .down
-            .iter()
-            .filter(|other| other.node != node.name);
-        others
-            .filter(|other| !in_zone || other.zone == node.zone)
-            .count()
+        let counts = |one: &&Down| !in_zone || one.zone == node.zone;
+        down.iter().filter(counts).count()
     }
 }
 

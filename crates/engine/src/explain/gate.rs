@@ -165,7 +165,7 @@ fn failed(
     told.state = format!(
         "it has failed its verification: {} of {} attempts failed",
         known.failed_attempts.unwrap_or_default(),
-        settings.reconciliation.max_retries
+        settings.reconciliation.most_failures()
     );
     told.since = time(known.verdict_at.as_ref());
     tell_failure(told, record, known);
@@ -199,7 +199,7 @@ fn under_way(
     live: Option<&NodeView>,
     settings: &GateSettings,
 ) {
-    let most = settings.reconciliation.max_retries;
+    let most = settings.reconciliation.most_failures();
     let failures = known.failed_attempts.unwrap_or_default();
     if known.attempt.is_none() {
         "its network is not verified yet: no attempt has begun".clone_into(&mut told.state);

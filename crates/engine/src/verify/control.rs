@@ -268,7 +268,7 @@ pub(super) fn recheck(
     let ended = last.and_then(|run| end_of_run(run, settings, now));
     // A controller that cannot run its checks may never be able to.
     let is_unable = place == Some(&Place::Controller) && ended.as_ref().is_some_and(has_not_run);
-    if (place.is_none() && control.has_dns) || is_unable {
+    if place.is_none() || is_unable {
         return by_itself(failures, since, made, now);
     }
     let is_spent = match &made {

@@ -145,10 +145,18 @@ pub enum Backoff {
 pub struct ReconciliationSettings {
     /// How often the checks are repeated on a node in service while what they need is out of order.
     pub interval_seconds: u32,
-    /// How many attempts may fail.
+    /// How many attempts may fail, two at least.
     pub max_retries: i32,
     /// How the pause between two attempts grows.
     pub retry_backoff: Backoff,
+}
+
+impl ReconciliationSettings {
+    /// How many failures it takes to fail a node: never one alone, because an outage of all may be over by the
+    /// time of the comparison, and would be put on the node.
+    pub fn most_failures(&self) -> i32 {
+        self.max_retries.max(2)
+    }
 }
 
 impl Default for ReconciliationSettings {

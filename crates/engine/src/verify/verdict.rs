@@ -45,7 +45,7 @@ impl Draft<'_> {
         let failures = self.verification.failed_attempts.unwrap_or_default() + 1;
         self.verification.failed_attempts = Some(failures);
         self.verification.first_failing_check = Some(check.to_owned());
-        let most = self.settings.reconciliation.max_retries;
+        let most = self.settings.reconciliation.most_failures();
         let attempt = self.verification.attempt.unwrap_or_default();
         if failures >= most || self.is_past_deadline() {
             self.settle(VerificationVerdict::Failed);

@@ -215,9 +215,6 @@ fn nodes_that_are_down_count_for_one_that_comes_back_too() {
     assert_eq!(effects(&held), Vec::<&str>::new());
     let waits = held.status.waiting_for.unwrap();
     assert!(waits.contains("2 not ready (first: x)"), "{waits}");
-    world.old_node = Observed::Present(NodeView {
-        ready: false,
-        ..node("old")
-    });
+    world.down = vec![down("x"), down("y"), down("old")];
     assert_eq!(effects(&look(&world)), ["GrantSlots"], "it is down itself");
 }
