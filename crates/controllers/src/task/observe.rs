@@ -31,7 +31,9 @@ use shipshape_engine::verify::record::record_name;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use crate::answer::answer;
-use crate::context::{Context, NODES_BY_PROVIDER_ID, PODS_UNREADY, TASKS_BY_NODE, standing_of};
+use crate::context::{
+    Context, NODES_BY_PROVIDER_ID, PODS_UNREADY, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, standing_of,
+};
 use crate::drain;
 use crate::error::PassError;
 use crate::run::groups;
@@ -152,7 +154,7 @@ struct Look<'a> {
 impl Look<'_> {
     async fn before_lock(&self, snapshot: &mut TaskSnapshot) {
         snapshot.old_node = self.live_old_node().await;
-        if let Some(lock) = self.brought_by() {
+        if let Some(lock) = self.brought_by(snapshot.old_node.present()) {
             snapshot.lock = Observed::Present(lock);
             return;
         }
@@ -183,18 +185,19 @@ impl Look<'_> {
     }
 
     /// The hold of another task on this node, which is that task's new one: as long as it is under way,
-    /// it may need the node, or have to take it back.
-    fn brought_by(&self) -> Option<LockView> {
-        let node = &self.task.spec.node_name;
-        let tasks = self.context.stores.tasks.by_index(TASKS_BY_NODE, node);
-        let brings = |task: &&Arc<NodePatchTask>| {
-            let new = task
-                .status
-                .as_ref()
-                .and_then(|it| it.new_node_name.as_ref());
-            new == Some(node) && standing_of(task).is_under_way()
-        };
-        let task = tasks.iter().find(brings)?;
+    /// it may need the node, or have to take it back. By the machine too: that is known before its node is.
+    fn brought_by(&self, node: Option<&NodeView>) -> Option<LockView> {
+        let name = &self.task.spec.node_name;
+        let stored = &self.context.stores.tasks;
+        let mut tasks = stored.by_index(TASKS_BY_NODE, name);
+        tasks.retain(|task| {
+            let status = task.status.as_ref();
+            status.and_then(|it| it.new_node_name.as_ref()) == Some(name)
+        });
+        if let Some(id) = node.and_then(|node| node.provider_id.as_ref()) {
+            tasks.extend(stored.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
+        }
+        let task = tasks.iter().find(|task| standing_of(task).is_under_way())?;
         Some(LockView {
             operation: task.uid().unwrap_or_default(),
             holder: Key::of(task.as_ref()).to_string(),

@@ -20,7 +20,12 @@ impl Draft<'_> {
             Observed::NotAsked => {
                 return self.wait("the ledger, which nobody has read yet".to_owned());
             }
-            Observed::Unknown(why) => return self.wait(format!("the ledger: {why}")),
+            Observed::Unknown(why) => {
+                self.wait(format!("the ledger: {why}"));
+                // No watch tells when it can be read again.
+                self.decision.wake = self.now.checked_add(self.settings.machine_poll).ok();
+                return;
+            }
         };
         let run = &self.snapshot.run;
         let owner = run.metadata.uid.clone().unwrap_or_default();
@@ -29,6 +34,10 @@ impl Draft<'_> {
             .waiting
             .iter()
             .partition(|one| holds_slot(&ledger, one));
+        if let Some(why) = brake::brake(self.snapshot) {
+            self.grant(self.put_right(&ledger), &[], &[]);
+            return self.pause(why);
+        }
         // A slot of ours without a task: the process ended between the two writes.
         for waiting in granted {
             if let Some(slot) = ledger.slots.get(&waiting.node.uid) {
@@ -36,10 +45,6 @@ impl Draft<'_> {
             }
         }
         let ledger = self.put_right(&ledger);
-        if let Some(why) = brake::brake(self.snapshot) {
-            self.grant(ledger, &[], &[]);
-            return self.pause(why);
-        }
         self.resume();
         if let Some(reason) = brake::hold(self.snapshot) {
             self.grant(ledger, &[], &[]);
@@ -79,11 +84,12 @@ impl Draft<'_> {
     /// The ledger without the slots that nobody works under any more, and with those that it has lost.
     fn put_right(&self, ledger: &Ledger) -> Ledger {
         let mut ledger = ledger.with(&self.snapshot.slotless.slots);
-        // A run that ends makes no more tasks, so nobody will ever work under a slot that has none.
-        let is_ending = ending::of(&self.snapshot.run).is_some();
+        // A run that ends or is held makes no tasks, so nobody will work under a slot that has none.
+        let makes_none =
+            ending::of(&self.snapshot.run).is_some() || brake::brake(self.snapshot).is_some();
         for (node_uid, task) in &self.snapshot.abandoned {
             let is_wanted = self.snapshot.waiting.iter().any(|one| one.task == *task);
-            if is_ending || !is_wanted {
+            if makes_none || !is_wanted {
                 ledger.slots.remove(node_uid);
             }
         }

@@ -293,6 +293,15 @@ fn a_paused_run_grants_nothing_and_says_so() {
     let decision = look(&snapshot);
     assert_eq!(decision.effects, []);
     assert_eq!(decision.status.paused, Some(true));
+    // A slot that no task works under yet is given back, and no task is made for it.
+    let (uid, granted) = slot("a", "z1");
+    snapshot.abandoned = vec![(uid.clone(), granted.task.clone())];
+    snapshot.waiting = vec![waiting("a", "z1")];
+    snapshot.ledger = ledger(&[(uid, granted)]);
+    let decision = look(&snapshot);
+    assert_eq!(created(&decision), Vec::<String>::new());
+    let freed = |effect: &Effect| matches!(effect, Effect::GrantSlots { ledger, slots } if ledger.slots.is_empty() && slots.is_empty());
+    assert!(decision.effects.iter().any(freed), "{:?}", decision.effects);
 }
 
 #[test]
