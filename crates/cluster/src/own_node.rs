@@ -37,6 +37,7 @@ pub struct OwnNode {
     name: String,
     uid: String,
     boot_id: String,
+    is_tainted: bool,
     is_open: bool,
 }
 
@@ -45,14 +46,21 @@ impl OwnNode {
     pub async fn find(client: Client, name: &str, gate: &Gate) -> Result<Self> {
         let nodes = Nodes::new(client);
         let node = nodes.named(name).await?;
+        let is_tainted = carries(&node, std::slice::from_ref(&gate.taint));
         let has_label = node.labels().get(&gate.label.0) == Some(&gate.label.1);
         Ok(Self {
             nodes,
             name: name.to_owned(),
             uid: node.uid().unwrap_or_default(),
             boot_id: boot_id(&node),
-            is_open: has_label && !carries(&node, std::slice::from_ref(&gate.taint)),
+            is_tainted,
+            is_open: has_label && !is_tainted,
         })
+    }
+
+    /// Whether it carries the gate's taint.
+    pub fn is_tainted(&self) -> bool {
+        self.is_tainted
     }
 
     /// Whether there is nothing to open.
@@ -161,7 +169,7 @@ mod tests {
         let fake = Fake::new();
         put(&fake, "u", "boot");
         let own = found(&fake).await;
-        assert!(!own.is_open());
+        assert!(own.is_tainted() && !own.is_open());
         own.open(&gate(), Clock::System).await.unwrap();
         assert_eq!(
             taints(&fake),
@@ -173,7 +181,8 @@ mod tests {
             json!({ "node-ready/verified": "true" })
         );
         assert_eq!(node["status"]["conditions"][0]["type"], "NetworkVerified");
-        assert!(found(&fake).await.is_open());
+        let again = found(&fake).await;
+        assert!(again.is_open() && !again.is_tainted());
         own.open(&gate(), Clock::System).await.unwrap();
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the asking, the order of steps and the words. Taints go first, by key and effect, each by a write that
 //! holds only if nobody wrote in between; records and pods of the gate follow. Asked twice, the second time
-//! changes nothing. Must not touch any other taint, machine or pod.
+//! changes nothing. Must not touch any other taint, machine or pod, nor forget nodes that it has not let go.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,13 +12,13 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
-use shipshape_api::{PendingNode, names};
+use shipshape_api::{PendingNode, VerificationVerdict, names};
 use shipshape_cluster::error::{ErrorClass, in_full};
 use shipshape_cluster::node::{Live, Nodes, carries, without_gate};
 use shipshape_cluster::pending::PendingNodes;
 use shipshape_cluster::worker::Workers;
 use shipshape_engine::decision::PodTarget;
-use shipshape_engine::verify::settings::GateSettings;
+use shipshape_engine::verify::settings::{GateSettings, is_foreign_taint};
 
 use crate::cli::{Format, ReleaseOptions};
 use crate::config::Config;
@@ -34,6 +34,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// What there is to let go.
 struct Scene {
     nodes: Vec<Node>,
+    /// Nodes that wait at a gate, by their records, and carry none of its taints but others, which are named.
+    elsewhere: Vec<String>,
     records: Vec<PendingNode>,
     pods: Vec<Pod>,
 }
@@ -56,6 +58,9 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
     crate::block_on(async {
         let cluster = Cluster::connect(&options.cluster).await?;
         let scene = look(&cluster, &taints).await?;
+        if let Some(why) = scene.doubt(&taints) {
+            return Err(Failure::Refused(why).into());
+        }
         let is_nothing =
             scene.nodes.is_empty() && scene.records.is_empty() && scene.pods.is_empty();
         if !options.dry_run && !is_nothing && !is_wanted(options, &scene, &taints)? {
@@ -115,17 +120,62 @@ async fn look(cluster: &Cluster, taints: &[Taint]) -> Result<Scene, Failure> {
     let pods = api.list(&params).await;
     let pods = pods.map_err(|error| cluster.failure("list pods", &error))?;
     let is_worker = |pod: &Pod| pod.name_any().starts_with(names::WORKER_PREFIX);
+    let records: Vec<PendingNode> = records
+        .into_iter()
+        .filter(|one| one.spec.node_uid.is_some())
+        .collect();
+    let (tainted, others) = nodes.into_iter().partition(|node| carries(node, taints));
     Ok(Scene {
-        nodes: nodes
-            .into_iter()
-            .filter(|node| carries(node, taints))
-            .collect(),
-        records: records
-            .into_iter()
-            .filter(|one| one.spec.node_uid.is_some())
-            .collect(),
+        nodes: tainted,
+        elsewhere: elsewhere(&others, &records),
+        records,
         pods: pods.items.into_iter().filter(is_worker).collect(),
     })
+}
+
+impl Scene {
+    /// Why the taints are hardly those of the gate: nobody carries them, and whoever waits carries others. Where
+    /// such a node has none left, an earlier call took it off, and only its record is to go.
+    fn doubt(&self, taints: &[Taint]) -> Option<String> {
+        if taints.is_empty() || !self.nodes.is_empty() || self.elsewhere.is_empty() {
+            return None;
+        }
+        let taints: Vec<String> = taints.iter().map(written).collect();
+        Some(format!(
+            "no node carries {}, and nothing was changed: nodes that wait at the gate carry others ({}); name the \
+             gate's own with --taint KEY:EFFECT, or if it is none of these delete what is remembered: kubectl delete \
+             pendingnode NAME",
+            taints.join(", "),
+            self.elsewhere.join("; ")
+        ))
+    }
+}
+
+/// The nodes without the gate's taints that are not verified, by their records, and carry what may be one.
+fn elsewhere(nodes: &[Node], records: &[PendingNode]) -> Vec<String> {
+    let waits = |record: &PendingNode| {
+        let status = record.status.as_ref();
+        let told = status.and_then(|status| status.verification.as_ref());
+        told.and_then(|told| told.verdict) != Some(VerificationVerdict::Verified)
+    };
+    let mut waiting = Vec::new();
+    for node in nodes {
+        let (name, uid) = (node.name_any(), node.uid());
+        let mut of_node = records.iter().filter(|one| one.spec.node_uid == uid);
+        let taints = node
+            .spec
+            .iter()
+            .flat_map(|spec| spec.taints.iter())
+            .flatten();
+        let taints: Vec<String> = taints
+            .filter(|taint| !is_foreign_taint(&taint.key))
+            .map(written)
+            .collect();
+        if of_node.any(waits) && !taints.is_empty() {
+            waiting.push(format!("{name}: {}", taints.join(", ")));
+        }
+    }
+    waiting
 }
 
 /// Asks whoever sits in front, unless that was said beforehand.
@@ -260,11 +310,70 @@ fn words(done: &Done) -> String {
     for name in &done.pods {
         row(format!("pod {name} {would} deleted"));
     }
-    let is_nothing = done.nodes.is_empty() && done.pending_nodes.is_empty() && done.pods.is_empty();
-    if is_nothing && done.failures.is_empty() {
-        row(format!(
-            "no node carries {taints}, and nothing else of the gate is left"
-        ));
+    if done.nodes.is_empty() && done.failures.is_empty() {
+        let is_rest = !done.pending_nodes.is_empty() || !done.pods.is_empty();
+        let left = if is_rest {
+            ""
+        } else {
+            ", and nothing else of the gate is left"
+        };
+        row(format!("no node carries {taints}{left}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    const GATE: &str = "node-ready/unverified";
+
+    fn taint(key: &str) -> Taint {
+        from_value(json!({ "key": key, "effect": "NoSchedule" })).unwrap()
+    }
+
+    fn scene(carried: &[&str], verdict: &Value, asked: &str) -> Option<String> {
+        let taints: Vec<Taint> = carried.iter().map(|key| taint(key)).collect();
+        let node: Node = from_value(json!({
+            "metadata": { "name": "n1", "uid": "u" }, "spec": { "taints": taints },
+        }))
+        .unwrap();
+        let record: PendingNode = from_value(json!({
+            "apiVersion": "shipshape.dev/v1alpha1", "kind": "PendingNode", "metadata": { "name": "node-n1" },
+            "spec": { "nodeName": "n1", "nodeUID": "u", "goal": "Join" },
+            "status": { "verification": { "verdict": verdict } },
+        }))
+        .unwrap();
+        let asked = [taint(asked)];
+        let (nodes, others) = [node].into_iter().partition(|node| carries(node, &asked));
+        let records = vec![record];
+        let scene = Scene {
+            nodes,
+            elsewhere: elsewhere(&others, &records),
+            records,
+            pods: Vec::new(),
+        };
+        scene.doubt(&asked)
+    }
+
+    #[test]
+    fn only_a_node_that_waits_with_another_taint_makes_one_doubt_what_was_asked() {
+        let waits = json!(null);
+        let doubt = scene(&[GATE], &waits, "node-redy/unverified").unwrap();
+        assert!(
+            doubt.contains("n1: node-ready/unverified:NoSchedule"),
+            "{doubt}"
+        );
+        assert!(scene(&[GATE], &json!("Failed"), "a").is_some());
+        assert_eq!(scene(&[GATE], &waits, GATE), None, "it is the one");
+        assert_eq!(scene(&[GATE], &json!("Verified"), "a"), None);
+        let left = ["node.kubernetes.io/not-ready"];
+        assert_eq!(
+            scene(&left, &waits, GATE),
+            None,
+            "an earlier call took it off"
+        );
+    }
 }

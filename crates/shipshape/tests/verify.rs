@@ -249,6 +249,56 @@ fn a_node_that_shall_open_its_own_gate_must_be_named_and_removes_nothing() {
     assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
 }
 
+#[test]
+fn a_gate_that_the_settings_would_refuse_is_refused_before_any_check() {
+    let machine = Machine::new();
+    let (host, port) = nobody();
+    let server = [
+        ("KUBERNETES_SERVICE_HOST", host.as_str()),
+        ("KUBERNETES_SERVICE_PORT", port.as_str()),
+        ("NODE_NAME", "n1"),
+    ];
+    for (flag, value, words) in [
+        (
+            "--taint-key",
+            "bad key",
+            "--taint-key (or TAINT_KEY) is \"bad key\"",
+        ),
+        (
+            "--taint-key",
+            "node.kubernetes.io/unreachable",
+            "belongs to whoever puts it on",
+        ),
+        (
+            "--verified-label",
+            "bad label",
+            "--verified-label (or VERIFIED_LABEL) is \"bad label\"",
+        ),
+        (
+            "--verified-label",
+            "kubernetes.io/hostname",
+            "a label of your own",
+        ),
+        (
+            "--verified-label-value",
+            "bad value!",
+            "VERIFIED_LABEL_VALUE) is \"bad value!\"",
+        ),
+    ] {
+        for more in ["--output=json", "--dry-run"] {
+            let options = ["--patch-node", flag, value, more];
+            let output = machine.verify("dnsTestDomains: []", &options, &server);
+            let said = complaint(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(
+                said.contains(words) && said.contains("right would be"),
+                "{said}"
+            );
+            assert!(output.stdout.is_empty(), "nothing was checked");
+        }
+    }
+}
+
 /// A peer of this machine's own.
 struct Peer {
     child: Child,

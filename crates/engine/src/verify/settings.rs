@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use shipshape_api::{ProviderRef, names};
 
 pub(super) use check::CONTAINER;
+pub use check::{check_label, check_taint, is_foreign_taint};
 
 /// All settings of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

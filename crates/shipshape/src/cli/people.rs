@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Taint;
 use shipshape_api::names;
+use shipshape_engine::verify::settings::check_taint;
 
 use super::Format;
 use crate::connect::ClusterOptions;
@@ -133,16 +134,14 @@ fn taint(text: &str) -> Result<Taint, String> {
         "right would be KEY:EFFECT with the effect NoSchedule, NoExecute or PreferNoSchedule";
     let (key, effect) = text.split_once(':').ok_or(right)?;
     let (key, value) = key.split_once('=').unwrap_or((key, ""));
-    let is_effect = matches!(effect, "NoSchedule" | "NoExecute" | "PreferNoSchedule");
-    if key.is_empty() || !is_effect {
-        return Err(right.to_owned());
-    }
-    Ok(Taint {
+    let taint = Taint {
         key: key.to_owned(),
         value: Some(value.to_owned()).filter(|value| !value.is_empty()),
         effect: effect.to_owned(),
         time_added: None,
-    })
+    };
+    check_taint(&taint, ["its key", "its value", "its effect"])?;
+    Ok(taint)
 }
 
 #[derive(Args, Debug)]

@@ -7,11 +7,12 @@ use clap::{ArgAction, Args};
 use k8s_openapi::api::core::v1::Taint;
 use shipshape_api::names;
 use shipshape_cluster::own_node::Gate;
+use shipshape_engine::verify::settings::{LabelSettings, check_label, check_taint};
 use shipshape_verifier::{Backoff, Overrides, read_seconds};
 
 use super::{Format, LogFormat};
 
-pub(super) const VERIFY: &str = "Exit codes: 0 all is well, 1 a check failed, 2 wrong settings, 3 the checks cannot begin, 10 a defect.
+pub(super) const VERIFY: &str = "Exit codes: 0 all is well, 1 a check failed, 2 wrong settings, 3 the checks cannot begin or the node cannot be opened, 10 a defect.
 
 Examples:
   shipshape verify                         in a pod: the API server and name servers that it was given
@@ -172,6 +173,26 @@ impl OwnGate {
                 self.verified_label_value.clone(),
             ),
         }
+    }
+
+    /// What is wrong with it, by the rules of the controller's settings: whatever the API server refuses would be
+    /// half done, and a taint of somebody else is not ours to lift.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let named = [
+            "--taint-key (or TAINT_KEY)",
+            "--taint-value (or TAINT_VALUE)",
+            "--taint-effect (or TAINT_EFFECT)",
+        ];
+        check_taint(&self.gate().taint, named)?;
+        let label = LabelSettings {
+            key: self.verified_label.clone(),
+            value: self.verified_label_value.clone(),
+        };
+        let named = [
+            "--verified-label (or VERIFIED_LABEL)",
+            "--verified-label-value (or VERIFIED_LABEL_VALUE)",
+        ];
+        check_label(&label, named)
     }
 }
 

@@ -32,6 +32,7 @@ impl Patching {
         if !options.own_gate.patch_node {
             return Ok(None);
         }
+        options.own_gate.check().map_err(Stop::Wrong)?;
         let name = settings.node_name.as_deref().ok_or_else(|| {
             let why = "--patch-node needs the name of the node; give --node-name or NODE_NAME";
             Stop::Wrong(why.to_owned())
@@ -48,8 +49,15 @@ impl Patching {
         let config = connect::config(&way).await;
         let config = config.map_err(|failure| Stop::Node(failure.to_string()))?;
         let client = kube::Client::try_from(config).map_err(|error| Stop::node(&error))?;
-        let node = OwnNode::find(client, name, &options.own_gate.gate()).await;
+        let gate = options.own_gate.gate();
+        let node = OwnNode::find(client, name, &gate).await;
         let node = node.map_err(|error| Stop::node(&error))?;
+        if !node.is_tainted() && !node.is_open() {
+            let (key, effect) = (&gate.taint.key, &gate.taint.effect);
+            tracing::warn!(
+                "the node carries no taint {key}:{effect}; if every check passes it gets only the label and the condition"
+            );
+        }
         Ok(Some(Self { node, signals }))
     }
 

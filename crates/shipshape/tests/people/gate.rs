@@ -113,6 +113,44 @@ async fn is_told(cluster: &Cluster, reason: &str) -> bool {
 }
 
 #[tokio::test]
+async fn a_node_that_carries_no_such_taint_is_checked_and_that_is_said() {
+    let cluster = Cluster::start().await;
+    put_node(&cluster, "n1", "ours").await;
+    for (key, is_said) in [
+        ("node-ready/unverified", false),
+        ("node-redy/unverified", true),
+    ] {
+        // Nobody listens there, so a check fails and nothing is changed.
+        let kubeconfig = cluster.kubeconfig();
+        let command = [
+            "verify",
+            "--patch-node",
+            "--node-name=n1",
+            "--taint-key",
+            key,
+            "--kubeconfig",
+            kubeconfig.to_str().unwrap(),
+            "--k8s-service-host=127.0.0.1",
+            "--k8s-service-port=1",
+            "--dns-test-domains=a.example",
+            "--cluster-dns-ip=127.0.0.1",
+            "--check-timeout=1s",
+            "--ca-file=/dev/null",
+        ];
+        let answer = cluster.run(&command).await;
+        let words = format!("the node carries no taint {key}:NoSchedule");
+        assert_eq!(
+            answer.complaint.contains(&words),
+            is_said,
+            "{}",
+            answer.complaint
+        );
+        assert_ne!(answer.code, Some(0), "{}", answer.out);
+        assert!(is_shut(&cluster, "n1").await);
+    }
+}
+
+#[tokio::test]
 async fn a_taint_that_a_rule_manages_stays_and_the_others_go() {
     let cluster = Cluster::start().await;
     put_rule(&cluster).await;

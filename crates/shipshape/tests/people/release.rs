@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use shipshape_api::PendingNode;
 
@@ -17,6 +17,7 @@ async fn scene() -> Cluster {
     let gate = json!({ "key": KEY, "value": "true", "effect": "NoSchedule" });
     let other = json!({ "key": "dedicated", "effect": "NoSchedule" });
     let same_key = json!({ "key": KEY, "effect": "NoExecute" });
+    let mut uids = Vec::new();
     for (name, taints) in [
         ("n1", json!([other, gate, same_key])),
         ("n2", json!([gate])),
@@ -25,12 +26,12 @@ async fn scene() -> Cluster {
         let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": { "taints": taints },
         });
-        cluster.create(node).await;
+        uids.push(cluster.create(node).await);
     }
     for (name, spec) in [
         (
             "node-n1-1",
-            json!({ "nodeName": "n1", "nodeUID": "u", "goal": "Join" }),
+            json!({ "nodeName": "n1", "nodeUID": uids[0], "goal": "Join" }),
         ),
         (
             "machine",
@@ -175,13 +176,62 @@ async fn the_taint_is_that_of_the_flag_or_the_file_and_a_wrong_one_is_refused() 
         "{}",
         answer.complaint
     );
-    for wrong in ["dedicated", "a:Never", ":NoSchedule"] {
-        let answer = cluster.run(&["release-nodes", "--taint", wrong]).await;
-        assert_eq!(answer.code, Some(2));
-        assert!(
-            answer.complaint.contains("right would be KEY:EFFECT"),
-            "{}",
-            answer.complaint
-        );
+    for (wrong, words) in [
+        ("dedicated", "right would be KEY:EFFECT"),
+        ("a:Never", "its effect is \"Never\"; give NoSchedule"),
+        (":NoSchedule", "its key is \"\"; right would be a key"),
+        (
+            "bad key:NoSchedule",
+            "its key is \"bad key\"; right would be a key",
+        ),
+        (
+            "node.kubernetes.io/unreachable:NoExecute",
+            "belongs to whoever puts it on",
+        ),
+    ] {
+        let command = ["release-nodes", "--yes", "--taint", wrong];
+        let answer = cluster.run(&command).await;
+        assert_eq!(answer.code, Some(2), "{}", answer.out);
+        assert!(answer.complaint.contains(words), "{}", answer.complaint);
     }
+}
+
+#[tokio::test]
+async fn a_taint_that_nobody_carries_forgets_no_node_that_waits_at_the_gate() {
+    let cluster = scene().await;
+    for more in ["--yes", "--dry-run"] {
+        let mistyped = [
+            "release-nodes",
+            "--taint",
+            "node-redy/unverified:NoSchedule",
+            more,
+        ];
+        let answer = cluster.run(&mistyped).await;
+        assert_eq!(answer.code, Some(1), "{}", answer.out);
+        for words in [
+            "no node carries node-redy/unverified:NoSchedule",
+            "n1: dedicated:NoSchedule, node-ready/unverified:NoSchedule",
+        ] {
+            assert!(answer.complaint.contains(words), "{}", answer.complaint);
+        }
+    }
+    let records: Api<PendingNode> = Api::all(cluster.client());
+    assert_eq!(names(records.clone()).await.len(), 2);
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    assert_eq!(names(pods).await.len(), 2);
+
+    // What a verified node is remembered by holds nobody, whatever taints of others the node has.
+    let verified = json!({ "status": { "verification": { "verdict": "Verified" } } });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(verified));
+    let written = records.patch_status("node-n1-1", &params, &patch).await;
+    written.unwrap();
+    let rest = ["release-nodes", "--taint", "a:NoSchedule", "--yes"];
+    let answer = cluster.run(&rest).await;
+    assert_eq!(answer.code, Some(0), "{}", answer.complaint);
+    assert!(
+        answer.out.contains("no node carries a:NoSchedule\n"),
+        "{}",
+        answer.out
+    );
+    assert_eq!(names(records).await, ["machine"]);
 }

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{Container, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::{
-    GateSettings, ImageSettings, NodeManagementSettings, ReconciliationSettings, ResourceSettings,
-    VerificationSettings, WorkerSettings,
+    GateSettings, ImageSettings, LabelSettings, NodeManagementSettings, ReconciliationSettings,
+    ResourceSettings, VerificationSettings, WorkerSettings,
 };
 use crate::verify::is_same_taint;
 use crate::{quantity, syntax, transfer};
@@ -291,22 +291,19 @@ fn check_container(place: &str, one: &Container, before: &[Container]) -> Result
 
 impl NodeManagementSettings {
     fn check(&self) -> Result<(), String> {
-        let label = &self.verified_label;
         let place = "nodeManagement.verifiedLabel";
-        if !syntax::is_label_key(&label.key) {
-            return wrong(&format!("{place}.key"), &label.key, KEY);
-        }
-        if transfer::is_reserved(&label.key) {
-            let right =
-                "a label of your own, such as node-ready/verified: this one says what the node is";
-            return wrong(&format!("{place}.key"), &label.key, right);
-        }
-        if !syntax::is_label_value(&label.value) {
-            return wrong(&format!("{place}.value"), &label.value, VALUE);
-        }
+        let (key, value) = (format!("{place}.key"), format!("{place}.value"));
+        check_label(&self.verified_label, [&key, &value])?;
         for (index, taint) in self.taints.iter().enumerate() {
+            let place = format!("nodeManagement.taints[{index}]");
+            let (key, value) = (format!("{place}.key"), format!("{place}.value"));
+            check_taint(taint, [&key, &value, &format!("{place}.effect")])?;
             let before = self.taints.get(..index).unwrap_or_default();
-            check_taint(&format!("nodeManagement.taints[{index}]"), taint, before)?;
+            let Taint { key, effect, .. } = taint;
+            if before.iter().any(|other| is_same_taint(other, key, effect)) {
+                let right = "named once: a taint is told by key and effect";
+                return wrong(&place, &format!("{key}:{effect}"), right);
+            }
         }
         let budget = &self.deletion_budget;
         if budget.max_percent_per_hour > 100 {
@@ -319,30 +316,50 @@ impl NodeManagementSettings {
     }
 }
 
-fn check_taint(place: &str, taint: &Taint, before: &[Taint]) -> Result<(), String> {
+/// What is wrong with the label of a verified node, whose key and value are called `named` where it was given.
+pub fn check_label(label: &LabelSettings, named: [&str; 2]) -> Result<(), String> {
+    let ([of_key, of_value], LabelSettings { key, value }) = (named, label);
+    if !syntax::is_label_key(key) {
+        return wrong(of_key, key, KEY);
+    }
+    if transfer::is_reserved(key) {
+        let right =
+            "a label of your own, such as node-ready/verified: this one says what the node is";
+        return wrong(of_key, key, right);
+    }
+    if !syntax::is_label_value(value) {
+        return wrong(of_value, value, VALUE);
+    }
+    Ok(())
+}
+
+/// Whether a taint with this key is somebody else's, so that it cannot be the gate's.
+pub fn is_foreign_taint(key: &str) -> bool {
+    FOREIGN_TAINTS.iter().any(|owned| key.starts_with(owned))
+}
+
+/// What is wrong with a taint of the gate, whose key, value and effect are called `named` where it was given.
+pub fn check_taint(taint: &Taint, named: [&str; 3]) -> Result<(), String> {
+    let [of_key, of_value, of_effect] = named;
     let Taint {
         key, value, effect, ..
     } = taint;
     if !syntax::is_label_key(key) {
-        return wrong(&format!("{place}.key"), key, KEY);
+        return wrong(of_key, key, KEY);
     }
-    if FOREIGN_TAINTS.iter().any(|owned| key.starts_with(owned)) {
+    if is_foreign_taint(key) {
         let right = "a taint of your own, such as node-ready/unverified: this one belongs to whoever puts it on, and \
                      the gate would lift it";
-        return wrong(&format!("{place}.key"), key, right);
+        return wrong(of_key, key, right);
     }
     let value = value.as_deref().unwrap_or_default();
     if !syntax::is_label_value(value) {
-        return wrong(&format!("{place}.value"), value, VALUE);
+        return wrong(of_value, value, VALUE);
     }
     if !EFFECTS.contains(&effect.as_str()) {
         return Err(format!(
-            "{place}.effect is {effect:?}; give NoSchedule, NoExecute or PreferNoSchedule"
+            "{of_effect} is {effect:?}; give NoSchedule, NoExecute or PreferNoSchedule"
         ));
-    }
-    if before.iter().any(|other| is_same_taint(other, key, effect)) {
-        let right = "named once: a taint is told by key and effect";
-        return wrong(place, &format!("{key}:{effect}"), right);
     }
     Ok(())
 }
