@@ -9,6 +9,7 @@ mod attempt;
 pub mod control;
 mod draft;
 pub mod effect;
+pub mod kind;
 pub mod neighbours;
 pub mod outcome;
 pub mod passage;

@@ -1,6 +1,6 @@
 //! Metrics of the gate: names that users of kube-node-ready know, and a few of our own.
 //!
-//! Owns their registration. Labels are words of this file, except for `node` in the counter of failed
+//! Owns their registration. Labels are words of the program, except for `node` in the counter of failed
 //! checks, whose series go with their node. What a worker reports is written by the node itself, so none of
 //! its texts becomes a label. `per_node` has what is read from records.
 
@@ -15,13 +15,9 @@ use super::families::{Labels, number};
 use super::per_node::{STATES, state_of};
 use super::verification::{Mark, between};
 use crate::context::Stores;
+use shipshape_engine::verify::kind::{KINDS, kind_of};
 use shipshape_engine::verify::outcome::WorkerState;
 
-/// Kinds of checks: what stands before the first dash of a check's name.
-const KINDS: [&str; 11] = [
-    "dns", "api", "network", "service", "egress", "metadata", "peer", "udp", "host", "worker",
-    "other",
-];
 /// A node takes from seconds to an hour to be verified.
 const VERIFIED_SECONDS: [f64; 11] = [
     5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0,
@@ -208,13 +204,6 @@ fn one(label: &'static str, value: &'static str) -> Labels<1> {
 
 fn result_of(kind: &'static str, result: &'static str) -> Labels<2> {
     [("check", kind.into()), ("result", result.into())]
-}
-
-/// The kind of a check.
-pub(super) fn kind_of(check: &str) -> &'static str {
-    let word = check.split('-').next().unwrap_or_default();
-    let known = KINDS.into_iter().find(|kind| *kind == word);
-    known.unwrap_or("other")
 }
 
 /// How long a check took.

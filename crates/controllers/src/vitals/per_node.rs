@@ -14,9 +14,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use shipshape_api::{PendingNode, Verification, VerificationVerdict};
+use shipshape_engine::verify::kind::kind_of;
 
 use super::TermView;
-use super::gate::{kind_of, seconds_of};
+use super::gate::seconds_of;
 
 /// How a node can stand at the gate.
 pub(super) const STATES: [&str; 6] = [

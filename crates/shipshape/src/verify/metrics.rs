@@ -3,10 +3,11 @@
 //! Owns their text. Served while the pod of an open node waits for its end; where checks fail the process ends, and
 //! the kubelet tells how. Must not serve anything unless asked to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use shipshape_verifier::{Report, Verdict};
+use shipshape_engine::verify::kind::kind_of;
+use shipshape_verifier::{Finding, Report, Verdict};
 
 /// What the first of them says.
 const STATUS: &str = "1 if the node is verified.";
@@ -46,30 +47,30 @@ pub(super) fn text(node: &str, report: &Report, at: Timestamp) -> String {
         "When the checks ended, in seconds since 1970.",
         at.as_second().to_string(),
     );
-    text.push_str("# HELP node_check_failures_total Failed checks.\n");
+    text.push_str("# HELP node_check_failures_total Failed checks, by kind.\n");
     text.push_str("# TYPE node_check_failures_total counter\n");
-    let checks: BTreeSet<String> = report
-        .findings
-        .iter()
-        .map(|finding| finding.check.to_string())
-        .collect();
-    for check in checks {
-        let failed = |finding: &&shipshape_verifier::Finding| {
-            !finding.ok && finding.check.to_string() == check
-        };
-        let count = report.findings.iter().filter(failed).count();
+    let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in &report.findings {
+        *failures.entry(kind(finding)).or_default() += usize::from(!finding.ok);
+    }
+    for (kind, count) in failures {
         text.push_str(&format!(
-            "node_check_failures_total{{node=\"{node}\",check=\"{check}\"}} {count}\n"
+            "node_check_failures_total{{node=\"{node}\",check=\"{kind}\"}} {count}\n"
         ));
     }
     text
 }
 
-/// The longest that a check of this family took.
-fn seconds(report: &Report, family: &str) -> String {
+/// The kind of a finding's check, as the controller's metrics have it.
+fn kind(finding: &Finding) -> &'static str {
+    kind_of(&finding.check.to_string())
+}
+
+/// The longest that a check of this kind took.
+fn seconds(report: &Report, wanted: &str) -> String {
     let findings = report.findings.iter();
-    let of_family = findings.filter(|finding| finding.check.to_string().starts_with(family));
-    let longest = of_family.map(|finding| finding.milliseconds).max();
+    let of_kind = findings.filter(|finding| kind(finding) == wanted);
+    let longest = of_kind.map(|finding| finding.milliseconds).max();
     let longest = longest.unwrap_or_default();
     format!("{}.{:03}", longest / 1000, longest % 1000)
 }
@@ -83,16 +84,16 @@ fn label(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shipshape_verifier::{Check, Finding};
+    use shipshape_verifier::Check;
 
     use super::*;
 
     #[test]
     fn the_series_have_the_names_and_labels_of_the_daemonset() {
-        let finding = |check, milliseconds| Finding {
+        let finding = |check, milliseconds, ok| Finding {
             check,
             target: "target".to_owned(),
-            ok: true,
+            ok,
             phase: None,
             message: "words".to_owned(),
             milliseconds,
@@ -100,9 +101,9 @@ mod tests {
         let report = Report {
             verdict: Verdict::Passed,
             findings: vec![
-                finding(Check::DnsUdp, 12),
-                finding(Check::DnsTcp, 123),
-                finding(Check::ApiVersion, 1456),
+                finding(Check::DnsUdp, 12, false),
+                finding(Check::DnsTcp, 123, false),
+                finding(Check::ApiVersion, 1456, true),
             ],
             omitted: 0,
             evidence: None,
@@ -113,10 +114,12 @@ mod tests {
             "node_check_dns_duration_seconds{node=\"node-1\"} 0.123",
             "node_check_api_duration_seconds{node=\"node-1\"} 1.456",
             "node_check_completion_timestamp{node=\"node-1\"} 99",
-            "node_check_failures_total{node=\"node-1\",check=\"dns-udp\"} 0",
+            "node_check_failures_total{node=\"node-1\",check=\"api\"} 0",
+            "node_check_failures_total{node=\"node-1\",check=\"dns\"} 2",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in {text}");
         }
+        assert!(!text.contains("dns-"), "one series for each kind: {text}");
     }
 
     #[test]
