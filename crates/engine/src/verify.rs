@@ -137,6 +137,14 @@ pub fn is_new_to_us(node: &NodeView, settings: &GateSettings) -> bool {
     !node.deleting && (is_gated(node, settings) || (is_open && unlabelled) || is_left)
 }
 
+/// How many attempts failed, and how many may. The limit may have been lowered behind them.
+pub(crate) fn failures_in_words(failures: i32, most: i32) -> String {
+    if failures > most {
+        return format!("{failures} attempts failed, {most} allowed");
+    }
+    format!("{failures} of {most} attempts failed")
+}
+
 /// Whether the node carries a taint of the gate.
 pub fn is_gated(node: &NodeView, settings: &GateSettings) -> bool {
     carries_any(node, &settings.node_management.taints)

@@ -8,7 +8,7 @@ use shipshape_api::{PendingNode, Verification, VerificationFinding, Verification
 
 use super::{Explanation, name_of};
 use crate::verify::settings::{GateSettings, Mode};
-use crate::verify::{is_gated, is_labelled, is_new_to_us};
+use crate::verify::{failures_in_words, is_gated, is_labelled, is_new_to_us};
 use crate::view::NodeView;
 
 /// The gate, as far as whoever asks knows it.
@@ -163,9 +163,11 @@ fn failed(
     settings: &GateSettings,
 ) {
     told.state = format!(
-        "it has failed its verification: {} of {} attempts failed",
-        known.failed_attempts.unwrap_or_default(),
-        settings.reconciliation.most_failures()
+        "it has failed its verification: {}",
+        failures_in_words(
+            known.failed_attempts.unwrap_or_default(),
+            settings.reconciliation.most_failures()
+        )
     );
     told.since = time(known.verdict_at.as_ref());
     tell_failure(told, record, known);
@@ -209,8 +211,9 @@ fn under_way(
         return;
     }
     told.state = format!(
-        "its network is being verified: attempt {}, {failures} of {most} attempts failed",
-        attempt(known)
+        "its network is being verified: attempt {}, {}",
+        attempt(known),
+        failures_in_words(failures, most)
     );
     told.since = time(
         known
@@ -232,7 +235,8 @@ fn under_way(
     }
     if failures > 0 {
         tell_failure(told, record, known);
-        let left = most - failures;
+        // An attempt under way may fail where the limit was lowered behind it.
+        let left = (most - failures).max(1);
         told.notes.push(format!(
             "{left} more may fail; then {}",
             after_failure(live, settings)

@@ -161,6 +161,26 @@ fn a_failed_node_is_told_who_removes_it_or_that_nobody_does() {
 }
 
 #[test]
+fn failures_beyond_a_limit_that_was_lowered_are_no_part_of_it() {
+    let mut settings = GateSettings::default();
+    settings.reconciliation.max_retries = 2;
+    let third = |verdict| Verification {
+        failed_attempts: Some(3),
+        ..failed(verdict)
+    };
+    let over = told(third(Some(VerificationVerdict::Failed)), &settings);
+    assert!(
+        over.state.contains("3 attempts failed, 2 allowed"),
+        "{}",
+        over.state
+    );
+    let going_on = told(third(None), &settings);
+    let words = format!("{} {}", going_on.state, going_on.notes.join("\n"));
+    assert!(words.contains("3 attempts failed, 2 allowed"), "{words}");
+    assert!(words.contains("1 more may fail; then"), "{words}");
+}
+
+#[test]
 fn an_inconclusive_node_points_at_the_cluster() {
     let told = told(
         failed(Some(VerificationVerdict::Inconclusive)),

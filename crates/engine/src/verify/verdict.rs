@@ -16,7 +16,7 @@ use super::neighbours::Ownership;
 use super::refusal::is_refusal;
 use super::removal::{self, Removal, RemovalTarget};
 use super::settings::Mode;
-use super::{carries_any, is_label_missing, is_labelled, is_wanted_again};
+use super::{carries_any, failures_in_words, is_label_missing, is_labelled, is_wanted_again};
 use crate::decision::{Effect, Notice};
 use crate::view::Observed;
 
@@ -50,7 +50,8 @@ impl Draft<'_> {
         if failures >= most || self.is_past_deadline() {
             self.settle(VerificationVerdict::Failed);
             let message = format!(
-                "{check} failed in attempt {attempt}{compared}; {failures} of {most} attempts failed: {}",
+                "{check} failed in attempt {attempt}{compared}; {}: {}",
+                failures_in_words(failures, most),
                 self.words_of(check)
             );
             self.take_label_off();
