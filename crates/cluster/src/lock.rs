@@ -170,15 +170,23 @@ impl Locks {
         }
     }
 
-    /// All locks that are held, each with the name of its node. A node whose name is too long to be told
-    /// from that of its lock is left out.
+    /// All locks that are held, each with the name of its node. One whose name is too long to be told from
+    /// that of its lock is named by the lock's owner; without one it is left out.
     pub async fn all(&self) -> Result<Vec<(String, Holding)>> {
         let leases = call("list", "Leases", self.api.list(&ListParams::default())).await?;
         let held = leases.items.iter().filter_map(|lease| {
             let name = lease.name_any();
-            let node = name.strip_prefix(LOCK_PREFIX)?;
+            let owners = lease
+                .owner_references()
+                .iter()
+                .filter(|it| it.kind == "Node");
+            let mut nodes = owners.map(|owner| owner.name.as_str());
+            let is_its = |node: &&str| lock_name(node) == name;
+            let node = nodes
+                .find(is_its)
+                .or_else(|| name.strip_prefix(LOCK_PREFIX))?;
             let holding = holding(lease);
-            let is_lock = !holding.operation.is_empty() && lock_name(node) == name;
+            let is_lock = !holding.operation.is_empty() && is_its(&node);
             is_lock.then(|| (node.to_owned(), holding))
         });
         Ok(held.collect())

@@ -268,7 +268,8 @@ pub(crate) struct Context {
     pub(crate) memberships: Memberships,
     /// When each run last looked whether its hold of the autoscaler stands.
     pub(crate) autoscaler_looks: Looks,
-    /// Told when a run goes, or ends without one, so that what it may have left is looked for.
+    /// Told when a run goes, a task is removed by force or ends without its run, so that what they may have
+    /// left is looked for.
     pub(crate) orphaned: Arc<Notify>,
     pub(crate) etcd: Option<EtcdAccess>,
     pub(crate) workers: Workers,

@@ -2,7 +2,7 @@
 //!
 //! Owns where they are looked for and the live reads that prove a holder gone; what follows is
 //! `engine::relic`'s. The leader looks when its term begins, so that what a dead operator held is
-//! lifted by the next one; when a run goes without having been put back; and now and then.
+//! lifted by the next one; when a run or a task goes without having been put back; and now and then.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use shipshape_api::names::{LABEL_HELD_BY, run_annotation};
-use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_api::{NodePatchRun, NodePatchTask, PendingNodeGoal};
 use shipshape_cluster::Key;
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
@@ -24,7 +24,9 @@ use shipshape_engine::snapshot::LockView;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use crate::answer::answer;
-use crate::context::{Context, Standing, TASKS_BY_NODE, TASKS_BY_RUN, run_term, standing_of};
+use crate::context::{
+    Context, PENDING_BY_MACHINE, Standing, TASKS_BY_NODE, TASKS_BY_RUN, run_term, standing_of,
+};
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::run::autoscalers;
@@ -128,7 +130,8 @@ async fn locks(context: &Context) -> Result<(), PassError> {
             Ok(Live::Gone | Live::Replaced { .. }) => Observed::Absent,
             Err(error) => Observed::Unknown(in_full(&error)),
         };
-        let effects = relic::of_lock(&lock, &node_name, &node);
+        let is_leaving = node.present().is_some_and(|node| is_leaving(context, node));
+        let effects = relic::of_lock(&lock, &node_name, &node, is_leaving);
         lift(context, &format!("lock of node {node_name}"), &effects).await?;
     }
     Ok(())
@@ -160,10 +163,20 @@ async fn cordons(context: &Context) -> Result<(), PassError> {
         let Live::Here(live) = context.nodes.live(&known.name, &known.uid).await? else {
             continue;
         };
-        let effect = relic::of_cordon(&NodeView::of(&live), &found);
+        let live = NodeView::of(&live);
+        let effect = relic::of_cordon(&live, &found, is_leaving(context, &live));
         lift(context, &format!("node {}", known.name), effect.as_slice()).await?;
     }
     Ok(())
+}
+
+/// Whether the end of a node's machine is seen to.
+fn is_leaving(context: &Context, node: &NodeView) -> bool {
+    let pending = &context.stores.pending;
+    let id = node.provider_id.as_ref();
+    let seen_to = id.map(|id| pending.by_index(PENDING_BY_MACHINE, id.as_str()));
+    let mut seen_to = seen_to.into_iter().flatten();
+    seen_to.any(|one| one.spec.goal == PendingNodeGoal::Leave)
 }
 
 /// The task of that UID, among all there are: the cordon does not tell its name.
@@ -190,7 +203,7 @@ fn keep_if<T>(found: Observed<T>, is_it: impl FnOnce(&T) -> bool) -> Observed<T>
     }
 }
 
-fn view_of(holding: &Holding, is_abandoned: bool) -> LockView {
+pub(crate) fn view_of(holding: &Holding, is_abandoned: bool) -> LockView {
     LockView {
         operation: holding.operation.clone(),
         holder: holding.by.clone(),

@@ -8,12 +8,16 @@
 use shipshape_api::{NodePatchRunSpec, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
+use shipshape_cluster::node::Live;
 use shipshape_engine::admit::Down;
-use shipshape_engine::ledger::{Ledger, Role, Slotless};
+use shipshape_engine::ledger::{Ledger, Role, Slot, Slotless};
 use shipshape_engine::plan;
+use shipshape_engine::relic;
 use shipshape_engine::view::{NodeView, Observed};
 
+use crate::answer::answer;
 use crate::context::{Context, NODES_DOWN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
+use crate::relics::view_of;
 
 /// The ledger, read live, and what it lacks.
 pub(crate) async fn look(context: &Context) -> (Observed<Ledger>, Slotless) {
@@ -49,6 +53,19 @@ pub(crate) fn taken(ledger: &Observed<Ledger>, slotless: &Slotless) -> Observed<
         Observed::Present(ledger) => Observed::Present(ledger.with(&slotless.slots)),
         Observed::Absent | Observed::NotAsked | Observed::Unknown(_) => ledger.clone(),
     }
+}
+
+/// Whether what a task that is gone has done to its node still stands, read live: its slot is taken until
+/// the sweep for relics has put that back, or another task of the node has.
+pub(crate) async fn is_kept(context: &Context, node_uid: &str, slot: &Slot) -> bool {
+    let held = context.locks.holder(&slot.node).await;
+    let lock = answer(held.map(|held| held.map(|holding| view_of(&holding, true))));
+    let node = match context.nodes.live(&slot.node, node_uid).await {
+        Ok(Live::Here(node)) => Observed::Present(NodeView::of(&node)),
+        Ok(Live::Gone | Live::Replaced { .. }) => Observed::Absent,
+        Err(error) => Observed::Unknown(in_full(&error)),
+    };
+    relic::keeps_slot(node_uid, slot, &lock, &node)
 }
 
 /// Nodes of a run that are down and that no task works on.

@@ -70,7 +70,7 @@ fn start_own(context: &Context, queues: &Queues) -> Vec<Following> {
                 let (stores, queues) = (stores.clone(), queues.clone());
                 let orphaned = Arc::clone(&context.orphaned);
                 move |change| {
-                    if is_last_of_its_run(&stores.runs, &change) {
+                    if is_removed_at_work(&change) || is_last_of_its_run(&stores.runs, &change) {
                         orphaned.notify_one();
                     }
                     wake_for_task(&stores.runs, &queues, &change);
@@ -184,6 +184,15 @@ fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<No
         for run in runs.list().iter().filter(|run| is_waiting(run)) {
             queues.runs.add(Key::of(run.as_ref()));
         }
+    }
+}
+
+/// Whether somebody has removed a task by force: one that goes by itself has ended before. What it has
+/// left on its node keeps a slot taken and is put back now.
+fn is_removed_at_work(change: &Change<NodePatchTask>) -> bool {
+    match change {
+        Change::Applied { .. } => false,
+        Change::Deleted { .. } => standing_of(change.object()).is_under_way(),
     }
 }
 

@@ -9,6 +9,7 @@ use shipshape_api::{NodePatchRun, NodePatchTask, names};
 
 use crate::autoscaler::DeploymentView;
 use crate::decision::{Effect, Marks, NodeTarget};
+use crate::ledger::Slot;
 use crate::run::is_over;
 use crate::snapshot::LockView;
 use crate::view::{NodeView, Observed, is_kept};
@@ -68,8 +69,14 @@ pub fn of_node(node: &NodeView, run_uid: &str, run: &str, holder: &Holder) -> Op
 }
 
 /// What frees the lock of a task that is gone, after its cordon is lifted. A node that is unclear keeps
-/// both, because the lock says whose the cordon is.
-pub fn of_lock(lock: &LockView, node_name: &str, node: &Observed<NodeView>) -> Vec<Effect> {
+/// both, because the lock says whose the cordon is. One that is leaving stays closed: it takes no pods any
+/// more.
+pub fn of_lock(
+    lock: &LockView,
+    node_name: &str,
+    node: &Observed<NodeView>,
+    is_leaving: bool,
+) -> Vec<Effect> {
     if !lock.is_abandoned {
         return Vec::new();
     }
@@ -79,7 +86,7 @@ pub fn of_lock(lock: &LockView, node_name: &str, node: &Observed<NodeView>) -> V
         Observed::Absent => {}
         Observed::Present(node) => {
             let is_ours = node.cordoned_by.as_ref() == Some(&lock.operation);
-            if is_ours && node.uid == lock.node_uid {
+            if is_ours && node.uid == lock.node_uid && !is_leaving {
                 effects.push(Effect::EnsureUncordoned(target(node, &lock.operation)));
             }
         }
@@ -92,8 +99,13 @@ pub fn of_lock(lock: &LockView, node_name: &str, node: &Observed<NodeView>) -> V
 }
 
 /// What opens a node again that a task has closed and then let go of: one that is gone, or has ended and
-/// keeps nothing any more. `task` is what a live read found under the UID that the cordon names.
-pub fn of_cordon(node: &NodeView, task: &Observed<NodePatchTask>) -> Option<Effect> {
+/// keeps nothing any more. `task` is what a live read found under the UID that the cordon names. A node that
+/// is leaving stays closed.
+pub fn of_cordon(
+    node: &NodeView,
+    task: &Observed<NodePatchTask>,
+    is_leaving: bool,
+) -> Option<Effect> {
     let operation = node.cordoned_by.as_ref().filter(|_| node.unschedulable)?;
     let has_let_go = match task {
         Observed::Absent => true,
@@ -106,7 +118,32 @@ pub fn of_cordon(node: &NodeView, task: &Observed<NodePatchTask>) -> Option<Effe
         }
         Observed::Unknown(_) | Observed::NotAsked => false,
     };
-    has_let_go.then(|| Effect::EnsureUncordoned(target(node, operation)))
+    let is_relic = has_let_go && !is_leaving;
+    is_relic.then(|| Effect::EnsureUncordoned(target(node, operation)))
+}
+
+/// Whether a slot whose task is gone is taken all the same, because what the task has done to its node
+/// stands: its lock, or a cordon of ours. The cordon names an operation that nobody can ask any more, but
+/// nobody else may have begun on a node that has a slot. What could not be read may stand.
+pub fn keeps_slot(
+    node_uid: &str,
+    slot: &Slot,
+    lock: &Observed<LockView>,
+    node: &Observed<NodeView>,
+) -> bool {
+    let is_locked = match lock {
+        Observed::Present(lock) => lock.holder == slot.task && lock.node_uid == node_uid,
+        Observed::Absent => false,
+        Observed::Unknown(_) | Observed::NotAsked => true,
+    };
+    let is_closed = match node {
+        Observed::Present(node) => {
+            node.uid == node_uid && node.unschedulable && node.cordoned_by.is_some()
+        }
+        Observed::Absent => false,
+        Observed::Unknown(_) | Observed::NotAsked => true,
+    };
+    is_locked || is_closed
 }
 
 /// The key of the run that a mark names, `namespace` and `name`.
@@ -130,10 +167,12 @@ fn target(node: &NodeView, operation: &str) -> NodeTarget {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
     use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec, TaskStep};
 
     use super::*;
+    use crate::ledger::Role;
     use crate::view::ScaleDown;
 
     fn run(uid: &str, is_kept: bool, is_completed: bool) -> Observed<NodePatchRun> {
@@ -239,9 +278,12 @@ mod tests {
             })
         };
         let names = |lock: &LockView, node: &Observed<NodeView>| {
-            let effects = of_lock(lock, "n", node);
+            let effects = of_lock(lock, "n", node, false);
             effects.iter().map(Effect::name).collect::<Vec<_>>()
         };
+        let leaving = of_lock(&lock, "n", &node(Some("task")), true);
+        let leaving: Vec<_> = leaving.iter().map(Effect::name).collect();
+        assert_eq!(leaving, ["ReleaseLock"], "it stays closed");
         let both = ["EnsureUncordoned", "ReleaseLock"];
         assert_eq!(names(&lock, &node(Some("task"))), both);
         assert_eq!(names(&lock, &node(Some("other"))), ["ReleaseLock"]);
@@ -267,7 +309,12 @@ mod tests {
             cordoned_by: Some("uid".to_owned()),
             ..NodeView::default()
         };
-        let lifts = |node: &NodeView, task| of_cordon(node, &task).is_some();
+        let lifts = |node: &NodeView, task| of_cordon(node, &task, false).is_some();
+        assert_eq!(
+            of_cordon(&closed, &Observed::Absent, true),
+            None,
+            "it leaves"
+        );
         assert!(lifts(&closed, Observed::Absent));
         assert!(lifts(&closed, task(TaskStep::Failed, false)));
         assert!(!lifts(&closed, task(TaskStep::Failed, true)));
@@ -278,6 +325,60 @@ mod tests {
             ..closed
         };
         assert!(!lifts(&by_a_person, Observed::Absent));
+    }
+
+    #[test]
+    fn a_slot_is_taken_while_the_lock_or_the_cordon_of_its_task_stands() {
+        let slot = Slot {
+            node: "n".to_owned(),
+            owner: "run".to_owned(),
+            task: "ns/task".to_owned(),
+            zone: "z".to_owned(),
+            role: Role::Worker,
+            important: false,
+            surges: None,
+            granted_at: Timestamp::UNIX_EPOCH,
+        };
+        let lock = |holder: &str, node_uid: &str| {
+            Observed::Present(LockView {
+                operation: "uid".to_owned(),
+                holder: holder.to_owned(),
+                node_uid: node_uid.to_owned(),
+                renewed: None,
+                is_abandoned: false,
+                goes_with_node: true,
+            })
+        };
+        let node = |uid: &str, unschedulable, cordoned_by: Option<&str>| {
+            Observed::Present(NodeView {
+                uid: uid.to_owned(),
+                unschedulable,
+                cordoned_by: cordoned_by.map(str::to_owned),
+                ..NodeView::default()
+            })
+        };
+        let open = || node("node-uid", false, None);
+        let table = [
+            (lock("ns/task", "node-uid"), open(), true),
+            (lock("ns/other", "node-uid"), open(), false),
+            (lock("ns/task", "another"), open(), false),
+            (Observed::Absent, open(), false),
+            (Observed::Absent, Observed::Absent, false),
+            (Observed::Absent, node("node-uid", true, Some("uid")), true),
+            (Observed::Absent, node("another", true, Some("uid")), false),
+            (Observed::Absent, node("node-uid", true, None), false),
+            (
+                Observed::Absent,
+                node("node-uid", false, Some("uid")),
+                false,
+            ),
+            (Observed::Absent, Observed::Unknown(String::new()), true),
+            (Observed::Unknown(String::new()), open(), true),
+        ];
+        for (lock, node, is_kept) in table {
+            let says = keeps_slot("node-uid", &slot, &lock, &node);
+            assert_eq!(says, is_kept, "{lock:?} {node:?}");
+        }
     }
 
     #[test]

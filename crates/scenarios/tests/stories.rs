@@ -93,6 +93,7 @@ stories! {
     stray_machine: "stray-machine.yaml",
     stuck_terminating: "stuck-terminating.yaml",
     task_removed: "task-removed.yaml",
+    task_removed_closed: "task-removed-closed.yaml",
     terminate_first: "terminate-first.yaml",
     terminate_first_daemon: "terminate-first-daemon.yaml",
     tight_budget: "tight-budget.yaml",

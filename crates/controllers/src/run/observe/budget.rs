@@ -12,6 +12,7 @@ use shipshape_engine::view::Observed;
 use super::Look;
 use crate::context::TASKS_BY_RUN;
 use crate::error::PassError;
+use crate::slots;
 
 impl Look<'_> {
     /// Counted only when the run has such a limit, because it looks at every task.
@@ -53,8 +54,17 @@ impl Look<'_> {
         waiting.is_some_and(|one| one.task == slot.task)
     }
 
+    /// A node whose task was removed by force has had its turn, as far as the line knows. Its slot is still
+    /// there, so it is looked at again and gets another task now, which takes over what the first has left.
+    fn look_back_for(&self, slot: &Slot) {
+        if slot.owner == self.uid && self.is_wanted(slot) {
+            self.context.lines.forget(&self.uid);
+        }
+    }
+
     /// Slots that nobody works under: their task has ended since they were granted, or is surely gone:
-    /// not in the store, past the moment between grant and creation, and not there when asked live.
+    /// not in the store, past the moment between grant and creation, and not there when asked live. What
+    /// such a task has done to its node keeps the slot taken until it is put back.
     pub(super) async fn abandoned(
         &self,
         ledger: &Observed<Ledger>,
@@ -78,7 +88,11 @@ impl Look<'_> {
                     .is_none_or(|task| is_final(&task)),
                 Some(_) => false,
                 None if is_fresh => false,
-                None => tasks.refetch(&key).await?.is_none(),
+                None if tasks.refetch(&key).await?.is_some() => false,
+                None => {
+                    self.look_back_for(slot);
+                    !slots::is_kept(self.context, node_uid, slot).await
+                }
             };
             if is_free {
                 abandoned.push((node_uid.clone(), slot.task.clone()));
