@@ -254,9 +254,9 @@ pub struct AutoscalerControl {
     /// What is done about it. ForbidScaleDown needs no Deployment to be named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<AutoscalerMode>,
-    /// Deployments to scale to zero; absent means none.
+    /// Deployments to scale to zero; absent means none, and empty is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::label_selector")]
+    #[schemars(schema_with = "schema::filled_deployment_selector")]
     pub deployment_selector: Option<LabelSelector>,
     /// Namespace of the Deployments; empty or absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

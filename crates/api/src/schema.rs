@@ -10,8 +10,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 pub(crate) use labels::{
-    filled_label_selector, label_keys, label_map, label_prefixes, label_selector, namespace,
-    some_namespace,
+    filled_deployment_selector, filled_label_selector, label_keys, label_map, label_prefixes,
+    label_selector, namespace, some_namespace,
 };
 
 /// Longest object name.

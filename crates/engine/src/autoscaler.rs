@@ -5,7 +5,7 @@
 //! replaced by a changed one. Must not decide when a run begins or ends. Called by `run`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerRecord, AutoscalerTarget};
 
 use crate::decision::Effect;
@@ -34,6 +34,17 @@ pub enum Move {
     Record(AutoscalerRecord),
     /// These changes are missing.
     Change(Vec<Effect>),
+}
+
+/// What selects the Deployments, if anything does. An empty selector would take every Deployment of the
+/// cluster: the schema refuses it, and where a run has one all the same, none is meant.
+pub fn selector(control: &AutoscalerControl) -> Option<&LabelSelector> {
+    let selector = control.deployment_selector.as_ref();
+    selector.filter(|selector| {
+        let mut labels = selector.match_labels.iter().flatten();
+        let mut rules = selector.match_expressions.iter().flatten();
+        labels.next().is_some() || rules.next().is_some()
+    })
 }
 
 /// The way to a held autoscaler. `run` is UID and `namespace/name`.
@@ -157,6 +168,34 @@ fn find<'a>(found: &'a [DeploymentView], target: &AutoscalerTarget) -> Option<&'
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_selector_that_says_nothing_selects_no_deployment() {
+        let selects = |text: serde_json::Value| {
+            let control: AutoscalerControl = serde_json::from_value(text).unwrap();
+            selector(&control).is_some()
+        };
+        let rule = serde_json::json!([{"key": "app", "operator": "Exists"}]);
+        let table = [
+            (serde_json::json!({}), false),
+            (serde_json::json!({"deploymentSelector": {}}), false),
+            (
+                serde_json::json!({"deploymentSelector": {"matchLabels": {}, "matchExpressions": []}}),
+                false,
+            ),
+            (
+                serde_json::json!({"deploymentSelector": {"matchLabels": {"app": "ca"}}}),
+                true,
+            ),
+            (
+                serde_json::json!({"deploymentSelector": {"matchExpressions": rule}}),
+                true,
+            ),
+        ];
+        for (control, is_some) in table {
+            assert_eq!(selects(control.clone()), is_some, "{control}");
+        }
+    }
 
     fn live(replicas: i32, saved: Option<i32>) -> DeploymentView {
         DeploymentView {

@@ -91,11 +91,27 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
 
 /// A label selector that must not select everything by accident.
 pub(crate) fn filled_label_selector(generator: &mut SchemaGenerator) -> Schema {
+    filled(
+        generator,
+        "labelSelector must not be empty: give matchLabels or matchExpressions",
+    )
+}
+
+/// A selector of Deployments that must not select all of the cluster by accident.
+pub(crate) fn filled_deployment_selector(generator: &mut SchemaGenerator) -> Schema {
+    filled(
+        generator,
+        "deploymentSelector must not be empty, it would select every Deployment: give matchLabels or \
+         matchExpressions",
+    )
+}
+
+fn filled(generator: &mut SchemaGenerator, message: &'static str) -> Schema {
     let mut schema = label_selector(generator);
     rule(
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
          (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-        "labelSelector must not be empty: give matchLabels or matchExpressions",
+        message,
     )
     .transform(&mut schema);
     schema

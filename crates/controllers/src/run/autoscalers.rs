@@ -14,7 +14,7 @@ use shipshape_api::names::{ANNOTATION_ORIGINAL_REPLICAS, LABEL_HELD_BY};
 use shipshape_api::node_patch_run::{AutoscalerControl, AutoscalerRecord};
 use shipshape_cluster::deployment;
 use shipshape_cluster::error::in_full;
-use shipshape_engine::autoscaler::DeploymentView;
+use shipshape_engine::autoscaler::{DeploymentView, selector};
 use shipshape_engine::run::is_over;
 use shipshape_engine::view::Observed;
 
@@ -68,8 +68,8 @@ pub(super) async fn look(
             deployment::named(client, places).await
         }
         Wanted::Selected(control) => {
-            // Without a selector none is meant, not every Deployment of the cluster.
-            let Some(selector) = &control.deployment_selector else {
+            // Without a selector that says something none is meant, not every Deployment of the cluster.
+            let Some(selector) = selector(control) else {
                 return Observed::Present(Vec::new());
             };
             let namespace = control.namespace.as_deref().filter(|name| !name.is_empty());
