@@ -9,7 +9,6 @@ mod cloud;
 mod undo;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt};
