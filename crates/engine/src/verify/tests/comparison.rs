@@ -569,36 +569,6 @@ fn without_a_node_in_service_trouble_with_the_pod_is_nobodys_fault_and_is_tried_
 }
 
 #[test]
-fn a_cluster_without_a_name_server_to_see_tries_its_first_nodes_again() {
-    let node = node("n");
-    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
-    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
-    let told = verification(&decide(&seen, &settings(), at(41))).clone();
-    assert_eq!(told.verdict, Some(VerificationVerdict::Inconclusive));
-    seen.record = Observed::Present(recorded(&node, told));
-    seen.worker = Observed::NotAsked;
-    let look = |second| verification(&decide(&seen, &settings(), at(second))).clone();
-    assert_eq!(look(60).attempt, Some(1));
-    let again = look(102);
-    assert_eq!((again.attempt, again.failed_attempts), (Some(2), None));
-}
-
-#[test]
-fn one_failure_alone_never_fails_a_node() {
-    let node = node("n");
-    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
-    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
-    seen.control = control(&[], 41, 70);
-    let mut strict = settings();
-    strict.reconciliation.max_retries = 1;
-    let first = decide(&seen, &strict, at(71));
-    let told = verification(&first);
-    assert_eq!((told.verdict, told.failed_attempts), (None, Some(1)));
-    let said = &first.notices.first().unwrap().message;
-    assert!(said.contains("1 of 2"), "{said}");
-}
-
-#[test]
 fn nobody_claims_a_comparison_that_was_not_made() {
     let node = node("n");
     let mut told = under_way(&node);

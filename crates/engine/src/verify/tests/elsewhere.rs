@@ -275,3 +275,33 @@ fn an_inconclusive_node_says_what_it_waits_for_and_nothing_that_is_over() {
         );
     }
 }
+
+#[test]
+fn a_cluster_without_a_name_server_to_see_tries_its_first_nodes_again() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 40));
+    let told = verification(&decide(&seen, &settings(), at(41))).clone();
+    assert_eq!(told.verdict, Some(VerificationVerdict::Inconclusive));
+    seen.record = Observed::Present(recorded(&node, told));
+    seen.worker = Observed::NotAsked;
+    let look = |second| verification(&decide(&seen, &settings(), at(second))).clone();
+    assert_eq!(look(60).attempt, Some(1));
+    let again = look(102);
+    assert_eq!((again.attempt, again.failed_attempts), (Some(2), None));
+}
+
+#[test]
+fn one_failure_alone_never_fails_a_node() {
+    let node = node("n");
+    let mut seen = snapshot(node.clone(), Some(under_way(&node)));
+    seen.worker = Observed::Present(ended(&node, 1, &report(&[("dns-udp", false)]), 40));
+    seen.control = control(&[], 41, 70);
+    let mut strict = settings();
+    strict.reconciliation.max_retries = 1;
+    let first = decide(&seen, &strict, at(71));
+    let told = verification(&first);
+    assert_eq!((told.verdict, told.failed_attempts), (None, Some(1)));
+    let said = &first.notices.first().unwrap().message;
+    assert!(said.contains("1 of 2"), "{said}");
+}
