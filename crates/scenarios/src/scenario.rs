@@ -211,24 +211,53 @@ pub enum Action {
     },
 }
 
+/// How many there must be: so many, or `[least, most]` where the order of what happens at once decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Count {
+    /// So many.
+    Exactly(usize),
+    /// No fewer than the first, no more than the second.
+    Between(usize, usize),
+}
+
+impl Count {
+    /// Whether so many are as expected.
+    pub fn allows(self, count: usize) -> bool {
+        match self {
+            Count::Exactly(expected) => count == expected,
+            Count::Between(least, most) => (least..=most).contains(&count),
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Count::Exactly(expected) => write!(f, "{expected}"),
+            Count::Between(least, most) => write!(f, "{least} to {most}"),
+        }
+    }
+}
+
 /// How it stands at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GateCheck {
     /// How many nodes are verified.
-    pub verified: Option<usize>,
+    pub verified: Option<Count>,
     /// How many nodes have failed.
-    pub unfit: Option<usize>,
+    pub unfit: Option<Count>,
     /// How many nodes are inconclusive.
-    pub inconclusive: Option<usize>,
+    pub inconclusive: Option<Count>,
     /// How many nodes carry the taint of the gate.
-    pub gated: Option<usize>,
+    pub gated: Option<Count>,
     /// How many attempts were made, all nodes together.
-    pub attempts: Option<usize>,
+    pub attempts: Option<Count>,
     /// How many of them count against their node.
-    pub failed_attempts: Option<usize>,
+    pub failed_attempts: Option<Count>,
     /// How many machines and Node objects the operator has removed, by the logs.
-    pub removed: Option<usize>,
+    pub removed: Option<Count>,
 }
 
 /// What must come of a scenario.

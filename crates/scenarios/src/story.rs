@@ -313,11 +313,16 @@ fn report(
         .iter()
         .filter_map(|run| run.status.as_ref()?.total)
         .sum();
-    let left = tasks.iter().filter(|it| has_left(it)).count();
+    let gone = tasks.iter().filter(|it| has_left(it)).count();
+    // A node whose task was removed by force may have gone without a second one: only its run speaks of it.
+    let told: i32 = runs
+        .iter()
+        .filter_map(|run| run.status.as_ref()?.left)
+        .sum();
     let nodes = NodeCount {
         total: usize::try_from(total).unwrap_or_default(),
-        replaced: step(TaskStep::Done) - left,
-        left,
+        replaced: step(TaskStep::Done) - gone,
+        left: gone.max(usize::try_from(told).unwrap_or_default()),
         failed: step(TaskStep::Failed),
         parked: step(TaskStep::Parked),
         made: observer.with_witness(|witness| witness.machines_made()),

@@ -108,7 +108,7 @@ pub(super) fn differences(stage: &Stage, observer: &Observer, expected: &GateChe
         .into_iter()
         .chain(removals)
         .filter_map(|(what, expected, is)| {
-            let expected = expected.filter(|expected| *expected != is)?;
+            let expected = expected.filter(|expected| !expected.allows(is))?;
             Some(format!("at the gate, {what} is {is}, expected {expected}"))
         });
     wrong.collect()
