@@ -59,6 +59,8 @@ pub const NO_PODS_LEFT: &str = "NoPodsLeft";
 pub const MACHINE_TERMINATING: &str = "MachineTerminating";
 /// The task is done.
 pub const SUCCEEDED: &str = "Succeeded";
+/// Pods cannot leave a node now; the message names the first and what is in its way.
+pub const PODS_BLOCKED: &str = "PodsBlocked";
 /// The node went by itself before its replacement began.
 pub const NODE_LEFT: &str = "NodeLeft";
 /// The node went away, or is another one under the same name.

@@ -30,6 +30,7 @@ use crate::context::{
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::run::autoscalers;
+use crate::slots;
 
 /// Looks for as long as it is polled.
 pub(crate) async fn sweep(context: &Context) {
@@ -40,6 +41,7 @@ pub(crate) async fn sweep(context: &Context) {
             ("nodes", nodes(context).await),
             ("locks", locks(context).await),
             ("cordons", cordons(context).await),
+            ("slots", slots(context).await),
         ] {
             if let Err(error) = outcome {
                 tracing::warn!(what, error = in_full(&error), "sweep for relics failed");
@@ -166,6 +168,32 @@ async fn cordons(context: &Context) -> Result<(), PassError> {
         let live = NodeView::of(&live);
         let effect = relic::of_cordon(&live, &found, is_leaving(context, &live));
         lift(context, &format!("node {}", known.name), effect.as_slice()).await?;
+    }
+    Ok(())
+}
+
+/// Slots of tasks that are gone and of which no run speaks any more; a run at work looks after its own.
+async fn slots(context: &Context) -> Result<(), PassError> {
+    let at_work = runs_at_work(context);
+    let ledger = context.ledger.read().await?;
+    for (node_uid, slot) in &ledger.slots {
+        let age = context.clock.now().duration_since(slot.granted_at);
+        let Some((namespace, name)) = slot.task.split_once('/') else {
+            continue;
+        };
+        // A store that is old may not have the run yet that has just asked for it.
+        let may_be_wanted = at_work.contains(&slot.owner) || age < context.settings.resync;
+        let tasks = &context.stores.tasks;
+        if may_be_wanted || tasks.refetch(&Key::new(namespace, name)).await?.is_some() {
+            continue;
+        }
+        if !slots::is_kept(context, node_uid, slot).await {
+            let effect = Effect::ReleaseSlot {
+                node_uid: node_uid.clone(),
+                task: slot.task.clone(),
+            };
+            lift(context, &format!("slot of node {}", slot.node), &[effect]).await?;
+        }
     }
     Ok(())
 }

@@ -36,10 +36,14 @@ type Alone = BTreeMap<MachineId, Timestamp>;
 pub(crate) async fn sweep(context: &Context) {
     let pause = Duration::try_from(context.settings.sweep.every).unwrap_or(Duration::MAX);
     let mut alone = Alone::new();
+    // Kept for as long as this leader lives: the last run of a cloud may go, and leave a machine there.
+    let mut blocks = Vec::new();
     loop {
+        note_blocks(context, &mut blocks);
         tokio::time::sleep(pause).await;
-        for block in blocks(context) {
-            if let Err(error) = sweep_one(context, &block, &mut alone).await {
+        note_blocks(context, &mut blocks);
+        for block in &blocks {
+            if let Err(error) = sweep_one(context, block, &mut alone).await {
                 tracing::warn!(
                     provider = block.r#type,
                     error = in_full(&error),
@@ -50,15 +54,17 @@ pub(crate) async fn sweep(context: &Context) {
     }
 }
 
-/// The clouds that any run speaks of.
-fn blocks(context: &Context) -> Vec<ProviderRef> {
-    let mut blocks: Vec<ProviderRef> = Vec::new();
-    for run in context.stores.runs.list() {
-        if !blocks.contains(&run.spec.provider) {
-            blocks.push(run.spec.provider.clone());
+/// Adds the clouds that a run, or a machine on its way, speaks of now.
+fn note_blocks(context: &Context, blocks: &mut Vec<ProviderRef>) {
+    let runs = context.stores.runs.list();
+    let pending = context.stores.pending.list();
+    let of_runs = runs.iter().map(|run| &run.spec.provider);
+    let of_machines = pending.iter().filter_map(|one| one.spec.provider.as_ref());
+    for block in of_runs.chain(of_machines) {
+        if !blocks.contains(block) {
+            blocks.push(block.clone());
         }
     }
-    blocks
 }
 
 async fn sweep_one(

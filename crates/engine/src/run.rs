@@ -116,7 +116,7 @@ impl Draft<'_> {
         } else if !self.is_iteration_planned() {
             // The nodes that wait there are looked for first.
             self.decision.wake = Some(self.now);
-        } else if self.is_reopening() {
+        } else if self.is_reopening() || self.is_hold_new() {
             self.decision.wake = Some(self.now);
         } else if self.decision.status.marked != Some(true) {
             self.mark();
@@ -174,7 +174,9 @@ impl Draft<'_> {
     /// Puts the mark on all nodes of the plan, a handful at a time.
     fn mark(&mut self) {
         if self.snapshot.unmarked.is_empty() {
+            let forbids = self.snapshot.run.spec.forbids_scale_down();
             self.decision.status.marked = Some(true);
+            self.decision.status.scale_down_forbidden = forbids.then_some(true);
             self.decision.wake = Some(self.now);
             return;
         }
@@ -184,6 +186,19 @@ impl Draft<'_> {
         }
         self.wait("all nodes of the plan to be marked as outdated".to_owned());
         self.decision.wake = Some(self.now);
+    }
+
+    /// Whether the run has come to forbid scale-down after its nodes were marked: they are marked anew.
+    fn is_hold_new(&mut self) -> bool {
+        let status = &self.decision.status;
+        let is_new = self.snapshot.run.spec.forbids_scale_down()
+            && status.marked == Some(true)
+            && status.scale_down_forbidden != Some(true)
+            && !self.is_every_turn_over();
+        if is_new {
+            self.decision.status.marked = None;
+        }
+        is_new
     }
 
     /// Tasks that are put back move pods to nodes that the run may have closed, and the marks go only when

@@ -144,7 +144,7 @@ impl Stores {
             self.deployments
                 .start(Api::all(client.clone()), Settings::default(), {
                     let (stage, seen) = (stage.clone(), Arc::clone(seen));
-                    move |change| see_if_any(&stage, &seen, deployment_fact(&change))
+                    move |change| see(&stage, &seen, deployment_fact(&change))
                 }),
             self.locks.start(locks_api, Settings::default(), {
                 let (stage, seen) = (stage.clone(), Arc::clone(seen));
@@ -370,13 +370,17 @@ fn old_machine_runs(stage: &Stage, task: &NodePatchTask) -> bool {
     same.any(|one| one.state != MachineState::Terminated)
 }
 
-fn deployment_fact(change: &Change<Deployment>) -> Option<Fact> {
+fn deployment_fact(change: &Change<Deployment>) -> Fact {
+    let name = |one: &Deployment| {
+        let namespace = one.namespace().unwrap_or_default();
+        format!("{namespace}/{}", one.name_any())
+    };
     let Change::Applied { new, .. } = change else {
-        return None;
+        return Fact::DeploymentGone(name(change.object()));
     };
     let saved = new.annotations().get(names::ANNOTATION_ORIGINAL_REPLICAS);
-    Some(Fact::Deployment {
-        name: format!("{}/{}", new.namespace().unwrap_or_default(), new.name_any()),
+    Fact::Deployment {
+        name: name(new),
         replicas: new
             .spec
             .as_ref()
@@ -384,7 +388,7 @@ fn deployment_fact(change: &Change<Deployment>) -> Option<Fact> {
             .unwrap_or(1),
         saved: saved.cloned(),
         held_by: new.labels().get(names::LABEL_HELD_BY).cloned(),
-    })
+    }
 }
 
 /// The fact of a lease that is a node's lock.

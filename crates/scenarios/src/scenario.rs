@@ -225,8 +225,8 @@ impl Count {
     /// Whether so many are as expected.
     pub fn allows(self, count: usize) -> bool {
         match self {
-            Count::Exactly(expected) => count == expected,
-            Count::Between(least, most) => (least..=most).contains(&count),
+            Self::Exactly(expected) => count == expected,
+            Self::Between(least, most) => (least..=most).contains(&count),
         }
     }
 }
@@ -234,8 +234,8 @@ impl Count {
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Count::Exactly(expected) => write!(f, "{expected}"),
-            Count::Between(least, most) => write!(f, "{least} to {most}"),
+            Self::Exactly(expected) => write!(f, "{expected}"),
+            Self::Between(least, most) => write!(f, "{least} to {most}"),
         }
     }
 }

@@ -165,6 +165,7 @@ impl Witness {
                 let status = run.status.as_ref();
                 self.said
                     .extend(status.and_then(|status| status.waiting_for.clone()));
+                self.check_all_held(at, &run);
                 self.runs.insert(uid, run);
                 self.note_stops(at);
                 self.set_limits();
@@ -192,6 +193,9 @@ impl Witness {
             } => {
                 self.check_held_once(at, &name, held_by.as_deref());
                 self.take_deployment(at, name, Deployed { replicas, saved });
+            }
+            Fact::DeploymentGone(name) => {
+                self.deployments.remove(&name);
             }
             Fact::Request(request) => self.take_request(at, &request),
             Fact::Call(call) => self.take_call(at, call),

@@ -44,6 +44,7 @@ macro_rules! stories {
 stories! {
     autoscaler: "autoscaler.yaml",
     autoscaler_scale_down: "autoscaler-scale-down.yaml",
+    autoscaler_scale_down_late: "autoscaler-scale-down-late.yaml",
     bare_pod: "bare-pod.yaml",
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",

@@ -65,6 +65,9 @@ pub struct NodePatchRunStatus {
     /// Whether all outdated nodes carry the mark that keeps moved pods away from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<bool>,
+    /// Whether those marks also forbid the autoscaler to remove the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_down_forbidden: Option<bool>,
     /// Why nodes that were closed to new pods take them again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::text(schema::SENTENCE))]

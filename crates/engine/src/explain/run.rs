@@ -55,7 +55,9 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
         ));
     }
     if is_open {
-        preflight(&mut told, &status);
+        if crate::run::state(run) != RunState::Ending {
+            preflight(&mut told, &status);
+        }
         autoscaler(&mut told, &status);
     }
     if let Some(error) = &status.last_error {

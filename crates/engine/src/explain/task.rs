@@ -59,8 +59,8 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
 }
 
 fn waits_for_pods(step: TaskStep) -> bool {
-    // An undo empties the new node; what held up the drain of the old one is of no account any more.
-    matches!(step, TaskStep::Drain | TaskStep::Parked)
+    // An undo empties the new node.
+    matches!(step, TaskStep::Drain | TaskStep::Parked | TaskStep::Undo)
 }
 
 /// When a node that is set aside has another try.
@@ -247,9 +247,12 @@ fn on_deadline(options: Option<&DrainOptions>) -> OnDeadline {
 }
 
 fn blocker(task: &NodePatchTask, blocked: &BlockedEviction) -> Blocker {
+    let status = task.status.as_ref();
+    let new_node = status.and_then(|status| status.new_node_name.clone());
+    let new_node = new_node.filter(|_| step_of(task) == TaskStep::Undo);
     Blocker {
         pod: format!("{}/{}", blocked.namespace, blocked.pod),
-        node: task.spec.node_name.clone(),
+        node: new_node.unwrap_or_else(|| task.spec.node_name.clone()),
         budget: blocked.budget.clone().unwrap_or_default(),
         reason: blocked.reason.clone().unwrap_or_default(),
         message: blocked.message.clone(),

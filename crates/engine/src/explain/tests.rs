@@ -300,12 +300,17 @@ fn a_node_of_a_run_that_is_called_off_is_advised_a_new_run() {
 }
 
 #[test]
-fn an_undo_says_so_and_leaves_the_old_drain_aside() {
+fn an_undo_says_so_and_names_what_holds_it_up() {
     let mut undone = task_at(TaskStep::Undo);
     let status = undone.status.as_mut().unwrap();
-    status.waiting_for = Some("the new machine to end".to_owned());
+    status.waiting_for = Some("1 pod(s) to leave node n9 again".to_owned());
+    status.new_node_name = Some("n9".to_owned());
     status.drain = Some(DrainRecord {
-        blocked: vec![BlockedEviction::default()],
+        blocked: vec![BlockedEviction {
+            namespace: "shop".to_owned(),
+            pod: "web".to_owned(),
+            ..BlockedEviction::default()
+        }],
         ..DrainRecord::default()
     });
     status.undo = Some(UndoRecord {
@@ -320,8 +325,16 @@ fn an_undo_says_so_and_leaves_the_old_drain_aside() {
         "attempt 1 of 3 at node n1 is put back (run january): attempt 2 of 3 follows after a pause; \
          given up because the drain is past its deadline"
     );
-    assert_eq!(told.waits_for.as_deref(), Some("the new machine to end"));
-    assert_eq!(told.blockers, []);
+    let waits_for = told.waits_for.as_deref();
+    assert_eq!(waits_for, Some("1 pod(s) to leave node n9 again"));
+    let [blocker] = told.blockers.as_slice() else {
+        panic!("{:?}", told.blockers)
+    };
+    assert_eq!(
+        (blocker.pod.as_str(), blocker.node.as_str()),
+        ("shop/web", "n9"),
+        "the new node is emptied"
+    );
 }
 
 #[test]

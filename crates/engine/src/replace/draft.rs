@@ -269,6 +269,8 @@ impl<'a> Draft<'a> {
         });
         self.status.undo = Some(record);
         self.status.parked = None;
+        // What held up the old node is of no account any more: the new one is emptied next.
+        self.status.drain = None;
         self.enter(TaskStep::Undo);
         self.status.last_error = Some(message);
     }

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use shipshape_api::conditions::{CORDONED, DRAINED, OLD_DELETED};
 use shipshape_api::node_patch_task::TaskStep;
+use shipshape_api::reasons::PODS_BLOCKED;
 use shipshape_api::{OnDeadline, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone, Unclear};
@@ -61,10 +62,9 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     let Some(next) = drain_move(draft) else {
         return;
     };
-    tell_of_block(draft, &next);
-    let quiet_until = quiet_until(draft, &next);
+    let quiet_until = tell(draft, &next);
     if quiet_until.is_none() {
-        drain::record(&mut draft.status.drain, &next);
+        claim_block(draft, &next);
     }
     if next.is_done() {
         if !is_replacement_ready(draft) {
@@ -90,6 +90,31 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     }
 }
 
+/// Tells of a drain's move: an event for what only a person can help with, and the record of what is blocked,
+/// unless the last word will do. Returns until when it does.
+pub(super) fn tell(draft: &mut Draft<'_>, next: &DrainMove) -> Option<Timestamp> {
+    tell_of_block(draft, next);
+    let quiet_until = quiet_until(draft, next);
+    if quiet_until.is_none() {
+        drain::record(&mut draft.status.drain, next);
+    }
+    quiet_until
+}
+
+/// What is blocked stands in the condition for as long as it is.
+fn claim_block(draft: &mut Draft<'_>, next: &DrainMove) {
+    let mut conditions = draft.status.conditions.iter();
+    let was_blocked = conditions.any(|one| one.type_ == DRAINED && one.reason == PODS_BLOCKED);
+    match next.reason().filter(|_| !next.blocked.is_empty()) {
+        Some(message) => draft.claim(DRAINED, Truth::False, PODS_BLOCKED, message),
+        None if was_blocked => {
+            let message = "nothing is blocked any more".to_owned();
+            draft.claim(DRAINED, Truth::False, "PodsLeaving", message);
+        }
+        None => {}
+    }
+}
+
 /// Until when the last word about this drain will do: it names all that is blocked now, and was said not
 /// long ago.
 fn quiet_until(draft: &Draft<'_>, next: &DrainMove) -> Option<Timestamp> {
@@ -99,13 +124,16 @@ fn quiet_until(draft: &Draft<'_>, next: &DrainMove) -> Option<Timestamp> {
     (is_told && draft.now < until).then_some(until)
 }
 
-/// What only a person can help with is told once, when it is first seen.
+/// What only a person can help with is told once, when it is first seen to be so.
 fn tell_of_block(draft: &mut Draft<'_>, next: &DrainMove) {
     let known = draft.status.drain.clone().unwrap_or_default().blocked;
     let is_news = |pod: &BlockedPod| {
         let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
+        let word = Some(pod.block.word());
         let mut told = known.iter();
-        !told.any(|one| one.namespace == *namespace && one.pod == *name)
+        !told.any(|one| {
+            one.namespace == *namespace && one.pod == *name && one.reason.as_deref() == word
+        })
     };
     let lasting = next.blocked.iter().filter(|one| one.block.is_lasting());
     let first = lasting

@@ -12,7 +12,7 @@ use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
 use super::draft::{Draft, Unclear};
 use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
 use super::release::is_given_back;
-use super::{member, order};
+use super::{leave, member, order};
 use crate::decision::{Effect, Notice};
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
@@ -156,16 +156,27 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
     let pods = pods.unwrap_or_default();
     let next = drain::of_task(draft.snapshot, &pods, draft.settings, draft.now);
     if next.is_done() {
+        drain::record(&mut draft.status.drain, &next);
         return true;
     }
+    let quiet_until = leave::tell(draft, &next);
     for pod in &next.evict {
         draft.effect(Effect::EvictPod(pod.clone()));
     }
-    let reason = format!(
-        "{} pod(s) to leave node {} again",
-        next.remaining, node.name
-    );
-    draft.wait(reason, None);
+    let told = draft.status.waiting_for.clone();
+    let reason = told.filter(|_| quiet_until.is_some()).unwrap_or_else(|| {
+        let pods = format!(
+            "{} pod(s) to leave node {} again",
+            next.remaining, node.name
+        );
+        match next.reason() {
+            Some(block) => format!("{pods}; {block}"),
+            None => pods,
+        }
+    });
+    let look_at = next.look_at.into_iter().chain(quiet_until).min();
+    let again = look_at.map(|at| at.duration_since(draft.now));
+    draft.wait(reason, again.map(|again| again.min(draft.settings.resync)));
     false
 }
 

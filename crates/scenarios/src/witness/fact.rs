@@ -53,6 +53,8 @@ pub enum Fact {
     },
     /// A lock is gone, by name.
     LockGone(String),
+    /// A Deployment is gone, by `namespace/name`.
+    DeploymentGone(String),
     /// A Deployment is there, or has changed.
     Deployment {
         /// `namespace/name`.

@@ -4,8 +4,10 @@
 //! Owns the checks of one holder at a time, of originals that are saved once, and of their return.
 
 use jiff::Timestamp;
+use shipshape_api::conditions::HELD;
 use shipshape_api::names::lock_name;
-use shipshape_api::{NodePatchTask, NodePatchTaskStatus, TaskStep};
+use shipshape_api::reasons::SCALE_DOWN_FORBIDDEN;
+use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_engine::view::{NodeView, ScaleDown};
 
 use super::Witness;
@@ -39,7 +41,9 @@ impl Witness {
                 );
                 self.violated("I10", at, text);
             }
-            (Some(saved), None) if *saved != now.replicas.to_string() => {
+            (Some(saved), None)
+                if *saved != now.replicas.to_string() && !self.is_left_as_set(&before, &now) =>
+            {
                 let text = format!(
                     "Deployment {name} got {} back, {saved} were saved",
                     now.replicas
@@ -49,6 +53,38 @@ impl Witness {
             _ => {}
         }
         self.deployments.insert(name, now);
+    }
+
+    /// Whether somebody has set another count during the hold, and a run has said to leave it then.
+    fn is_left_as_set(&self, before: &Deployed, now: &Deployed) -> bool {
+        let mut runs = self.runs.values();
+        let leaves = runs.any(|run| {
+            let control = run.spec.autoscaler_control.as_ref();
+            control.is_some_and(|control| !control.force_restore())
+        });
+        leaves && before.replicas != 0 && now.replicas == before.replicas
+    }
+
+    /// I9: a run that says so keeps the autoscaler from removing any node of its plan. Told from two watches,
+    /// so only where they keep their order. Must be called before the run is taken in.
+    pub(super) fn check_all_held(&mut self, at: Timestamp, run: &NodePatchRun) {
+        let says_so = |run: &NodePatchRun| {
+            let mut conditions = run.status.iter().flat_map(|status| &status.conditions);
+            conditions.any(|one| one.type_ == HELD && one.reason == SCALE_DOWN_FORBIDDEN)
+        };
+        let uid = run.metadata.uid.clone().unwrap_or_default();
+        let is_news = says_so(run) && !self.runs.get(&uid).is_some_and(|before| says_so(before));
+        let plan = run.status.as_ref().and_then(|status| status.plan.as_ref());
+        let waves = plan.into_iter().flat_map(|plan| &plan.partitions);
+        let nodes = waves.flat_map(|wave| &wave.nodes);
+        let free: Vec<String> = nodes
+            .filter_map(|name| self.nodes.get(name))
+            .filter(|node| is_news && self.is_exact && node.scale_down == ScaleDown::Unsaid)
+            .map(|node| format!("the autoscaler may remove node {} of the plan", node.name))
+            .collect();
+        for text in free {
+            self.violated("I9", at, text);
+        }
     }
 
     /// I9: what a run has given back it does not hold again, unless its plan has grown or one of its nodes

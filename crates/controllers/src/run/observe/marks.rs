@@ -49,13 +49,17 @@ impl Look<'_> {
         })
     }
 
-    /// The line of those that are to be marked; another one when all are opened again.
+    /// The line of those that are to be marked; another one when all are opened again, or held too.
     pub(super) fn marks(&self) -> String {
         let status = self.run.status.as_ref();
-        match status.and_then(|status| status.reopened.as_ref()) {
-            None => format!("{} marks", self.uid),
-            Some(_) => format!("{} soft marks", self.uid),
-        }
+        let is_soft = status.is_some_and(|status| status.reopened.is_some());
+        let marks = match (is_soft, self.run.spec.forbids_scale_down()) {
+            (false, false) => "marks",
+            (true, false) => "soft marks",
+            (false, true) => "holding marks",
+            (true, true) => "soft holding marks",
+        };
+        format!("{} {marks}", self.uid)
     }
 
     /// Pods that wanted a place before the run cannot be helped by opening its nodes.

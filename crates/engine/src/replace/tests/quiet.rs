@@ -1,19 +1,26 @@
 //! What is told of a drain, and how often.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use shipshape_api::conditions::DRAINED;
+use shipshape_api::{DrainOptions, OnDeadline};
 
+use super::ways_out::{late, next};
 use super::*;
 use crate::view::BudgetView;
 
-#[test]
-fn blocked_pods_are_told_at_once_and_fewer_of_them_only_after_a_while() {
-    let mut world = world_at(TaskStep::Drain);
-    world.budgets = vec![BudgetView {
+fn budget() -> BudgetView {
+    BudgetView {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
         selector: Some(LabelSelector::default()),
         ..BudgetView::default()
-    }];
+    }
+}
+
+#[test]
+fn blocked_pods_are_told_at_once_and_fewer_of_them_only_after_a_while() {
+    let mut world = world_at(TaskStep::Drain);
+    world.budgets = vec![budget()];
     let on_node = |names: &[&str]| Observed::Present(names.iter().map(|name| pod(name)).collect());
     world.pods = on_node(&["a", "b", "c"]);
     let told = look(&world).status;
@@ -30,4 +37,75 @@ fn blocked_pods_are_told_at_once_and_fewer_of_them_only_after_a_while() {
     world.pods = on_node(&["c", "d"]);
     let more = look(&world).status;
     assert!(more.drain.unwrap().blocked.iter().any(|one| one.pod == "d"));
+}
+
+#[test]
+fn what_is_blocked_stands_in_the_condition_until_it_goes() {
+    let drained = |world: &TaskSnapshot| {
+        let conditions = look(world).status.conditions;
+        let mut drained = conditions.into_iter().filter(|one| one.type_ == DRAINED);
+        drained.next().map(|one| (one.reason, one.message))
+    };
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![pod("a")]);
+    assert_eq!(drained(&world), None, "nothing is in the way");
+    world.budgets = vec![budget()];
+    let (reason, message) = drained(&world).unwrap();
+    assert_eq!(reason, "PodsBlocked");
+    assert!(message.starts_with("pod default/a: disruption budget web "));
+    world.task.status = Some(look(&world).status);
+    world.budgets.clear();
+    assert_eq!(drained(&world).unwrap().0, "PodsLeaving");
+}
+
+#[test]
+fn a_block_that_turns_out_to_be_hopeless_is_told() {
+    let mut world = world_at(TaskStep::Drain);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.budgets = vec![budget()];
+    let passing = look(&world);
+    assert_eq!(passing.notices, [], "it may pass by itself");
+    world.task.status = Some(passing.status);
+    world.budgets.push(BudgetView {
+        name: "second".to_owned(),
+        ..budget()
+    });
+    let hopeless = look(&world);
+    let told: Vec<_> = hopeless.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["DrainBlocked"]);
+    world.task.status = Some(hopeless.status);
+    assert_eq!(look(&world).notices, [], "once");
+}
+
+/// The way back empties the new node, and may be held up there.
+#[test]
+fn an_undo_that_is_blocked_names_pod_and_budget() {
+    let mut world = world_at(TaskStep::Drain);
+    world.task.spec.drain = Some(DrainOptions {
+        on_deadline: Some(OnDeadline::Fail),
+        ..DrainOptions::default()
+    });
+    world.pods = Observed::Present(vec![pod("old")]);
+    world.budgets = vec![budget()];
+    world.task.status = Some(look(&world).status);
+    world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::Undo);
+    assert_eq!(world.task.status.as_ref().unwrap().drain, None);
+    world.old_node = Observed::Present(node("old"));
+    world.new_pods = Observed::Present(vec![pod("new")]);
+    world.new_node = Observed::Present(NodeView {
+        unschedulable: true,
+        ..node("new")
+    });
+    world.budgets.push(BudgetView {
+        name: "second".to_owned(),
+        ..budget()
+    });
+    let decision = decide(&world, &Settings::default(), late());
+    let told: Vec<_> = decision.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["DrainBlocked"]);
+    let waits = decision.status.waiting_for.clone().unwrap();
+    let words = "1 pod(s) to leave node new again; pod default/new: disruption budgets ";
+    assert!(waits.starts_with(words), "{waits}");
+    assert_eq!(decision.status.drain.unwrap().blocked[0].pod, "new");
 }

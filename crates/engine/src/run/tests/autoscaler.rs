@@ -114,6 +114,32 @@ fn scale_down_is_forbidden_by_the_marks_and_allowed_again_at_every_ending() {
     }
 }
 
+#[test]
+fn a_run_that_comes_to_forbid_scale_down_marks_its_nodes_anew_once() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        ..planned()
+    };
+    snapshot.run.spec.autoscaler_control = Some(AutoscalerControl {
+        enabled: Some(true),
+        mode: Some(AutoscalerMode::ForbidScaleDown),
+        ..AutoscalerControl::default()
+    });
+    let anew = look(&snapshot);
+    assert_eq!(anew.status.marked, None);
+    assert_eq!(created(&anew), [""; 0], "first the marks");
+    assert!(!condition::is_true(&anew.status.conditions, "Held"));
+    snapshot.run.status = Some(anew.status);
+    snapshot.unmarked = vec![(target("a"), 0)];
+    assert_eq!(names_of(&look(&snapshot)), ["MarkNode"]);
+    snapshot.unmarked.clear();
+    snapshot.run.status = Some(look(&snapshot).status);
+    let held = look(&snapshot);
+    assert_eq!(created(&held), ["a"], "once");
+    assert!(condition::is_true(&held.status.conditions, "Held"));
+}
+
 fn holding(force_restore: bool) -> RunSnapshot {
     let mut snapshot = planned();
     snapshot.run.spec.autoscaler_control = Some(AutoscalerControl {
@@ -258,6 +284,8 @@ fn a_run_that_is_done_allows_scale_down_once() {
     };
     let control = snapshot.run.spec.autoscaler_control.as_mut().unwrap();
     control.mode = Some(AutoscalerMode::ForbidScaleDown);
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.scale_down_forbidden = Some(true);
     snapshot.run.status = Some(look(&snapshot).status);
     assert_eq!(held(&snapshot).0, "ScaleDownForbidden");
     snapshot.waiting.clear();

@@ -48,6 +48,46 @@ fn a_hold_that_saves_and_restores_the_count_breaks_nothing() {
 }
 
 #[test]
+fn a_count_that_somebody_set_may_stay_only_where_the_run_says_so() {
+    let play = |force: bool, left: i32| {
+        let mut witness = witness();
+        let run = json!({
+            "metadata": { "name": "r", "namespace": "ns", "uid": "run" },
+            "spec": {
+                "provider": { "type": "embedded" },
+                "autoscalerControl": { "enabled": true, "forceRestore": force },
+            },
+        });
+        let run = serde_json::from_value(run).unwrap();
+        let facts = [
+            Fact::Run(Arc::new(run)),
+            deployment(3, None),
+            deployment(0, Some("3")),
+            deployment(2, Some("3")),
+            deployment(left, None),
+        ];
+        for (at, fact) in (0..).zip(facts) {
+            witness.see(seconds(at), fact);
+        }
+        names(&witness).len()
+    };
+    assert_eq!(play(false, 2), 0);
+    assert_eq!(play(false, 1), 1, "nobody set that");
+    assert_eq!(play(true, 2), 1, "the run is to give back what it saved");
+}
+
+#[test]
+fn a_held_deployment_that_is_deleted_is_not_held_any_more() {
+    let mut witness = witness();
+    let gone = Fact::DeploymentGone("default/scaler".to_owned());
+    for (at, fact) in (0..).zip([deployment(3, None), deployment(0, Some("3")), gone]) {
+        witness.see(seconds(at), fact);
+    }
+    witness.rest(seconds(9));
+    assert_eq!(names(&witness), Vec::<&str>::new());
+}
+
+#[test]
 fn a_saved_count_that_is_wrong_or_written_over_breaks_i10() {
     let wrong = vec![
         deployment(3, None),
