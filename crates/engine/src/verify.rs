@@ -204,6 +204,17 @@ pub fn is_in_service(node: &NodeView, settings: &GateSettings) -> bool {
         && (!is_open || is_labelled(node, settings))
 }
 
+/// Whether the node has failed on this boot: what does not work there says nothing of the cluster.
+pub fn has_failed(node: &NodeView, record: &PendingNode) -> bool {
+    let told = record.status.as_ref();
+    let told = told.and_then(|status| status.verification.as_ref());
+    record.spec.node_uid.as_ref() == Some(&node.uid)
+        && told.is_some_and(|told| {
+            told.verdict == Some(VerificationVerdict::Failed)
+                && told.boot_id.as_ref() == Some(&node.boot_id)
+        })
+}
+
 /// Whether a verified node lacks its label, so that it must be verified again. Whoever finds this in a copy
 /// looks at the node live before anything follows.
 pub fn is_label_missing(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {

@@ -61,6 +61,7 @@ stories! {
     gate_alone: "gate-alone.yaml",
     gate_blip: "gate-blip.yaml",
     gate_dns_down: "gate-dns-down.yaml",
+    gate_failed_in_service: "gate-failed-in-service.yaml",
     gate_forged: "gate-forged.yaml",
     gate_joins: "gate-joins.yaml",
     gate_label_removed: "gate-label-removed.yaml",

@@ -112,23 +112,25 @@ async fn verify(options: &VerifyOptions) -> Result<Verdict, Stop> {
         Format::Text => table(&report, begin.elapsed()),
         Format::Json => format!("{}\n", serde_json::json!(report)),
     };
-    say(&text).map_err(|source| Stop::Unexpected {
-        action: "write the result",
-        source,
-    })?;
+    // First what the gate goes by: nobody may be reading the rest.
     let left = if settings.dry_run {
         Ok(())
     } else {
         leave_for_the_kubelet(&report, &options.termination_log)
     };
+    let said = say(&text).map_err(|source| Stop::Unexpected {
+        action: "write the result",
+        source,
+    });
     if report.verdict == Verdict::Failed {
         // What the checks found matters more than who can read it.
-        if let Err(stop) = left {
+        for stop in left.err().into_iter().chain(said.err()) {
             complain(&in_full(&stop));
         }
         return Ok(report.verdict);
     }
     left?;
+    said?;
     if let Some(stop) = unreached {
         return Err(stop);
     }

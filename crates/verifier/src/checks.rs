@@ -49,11 +49,13 @@ impl<'a> Round<'a> {
     /// Reads what the checks need from the pod.
     pub(crate) fn prepare(settings: &'a Settings, end: Instant) -> Result<Self, crate::Error> {
         let path = &settings.resolv_conf;
-        let text = std::fs::read_to_string(path).map_err(|source| crate::Error::File {
+        let text = std::fs::read(path).map_err(|source| crate::Error::File {
             what: "the resolver's settings, dns.resolvConf",
             path: path.clone(),
             source,
         })?;
+        // As a resolver does, which minds no comment.
+        let text = String::from_utf8_lossy(&text).into_owned();
         let conf = ResolvConf::parse(&text);
         let usual = |ip: &IpAddr| SocketAddr::new(*ip, DNS_PORT);
         let of_pod: Vec<SocketAddr> = conf.servers.iter().map(usual).collect();

@@ -1,7 +1,8 @@
 //! The pod's termination message: the report, cut to what a kubelet keeps, and still JSON.
 //!
 //! Owns what is given up first: words, then findings that are fine, then all but the beginning of the evidence, then
-//! later failures. The verdict and the first failure always stay, and so does a little evidence.
+//! later failures, those first of whose check another one stays: whoever compares two reports goes by the checks. The
+//! verdict and the first failure always stay, and so does a little evidence.
 
 use crate::evidence::Evidence;
 use crate::report::{Finding, Report};
@@ -17,8 +18,7 @@ pub fn termination_message(report: &Report) -> String {
     let mut short = report.clone();
     let mut text = json(&short);
     if text.len() > TERMINATION_BYTES {
-        // Stable: failures keep their order, and so do the rest.
-        short.findings.sort_by_key(|finding| finding.ok);
+        put_in_order_of_need(&mut short.findings);
     }
     let mut lengths = TEXT_BYTES.into_iter();
     while text.len() > TERMINATION_BYTES {
@@ -28,6 +28,19 @@ pub fn termination_message(report: &Report) -> String {
         text = json(&short);
     }
     text
+}
+
+/// Puts the first failure of each check first, then the others, then what is fine, each in the order they had.
+fn put_in_order_of_need(findings: &mut Vec<Finding>) {
+    let (fine, failures): (Vec<_>, Vec<_>) = findings.drain(..).partition(|one| one.ok);
+    let mut seen = Vec::new();
+    let is_first = |one: &Finding| {
+        let is_first = !seen.contains(&one.check);
+        seen.push(one.check);
+        is_first
+    };
+    let (firsts, repeated): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_first);
+    findings.extend(firsts.into_iter().chain(repeated).chain(fine));
 }
 
 /// Gives up what is needed least; whether there was anything.
@@ -142,5 +155,26 @@ mod tests {
             termination_message(&report),
             r#"{"findings":[],"verdict":"Passed"}"#
         );
+    }
+
+    #[test]
+    fn a_failure_of_every_check_stays_before_a_second_of_any() {
+        let failure = |check, number: usize| Finding {
+            check,
+            target: format!("{number}: {}", "x".repeat(90)),
+            ok: false,
+            phase: Some(Phase::Connect),
+            message: "y".repeat(90),
+            milliseconds: 1,
+        };
+        let mut findings: Vec<Finding> = (0..40)
+            .map(|number| failure(Check::ApiLargeRequest, number))
+            .collect();
+        findings.push(failure(Check::Service, 40));
+        let report = Report::of(findings);
+        let told: Report = serde_json::from_str(&termination_message(&report)).unwrap();
+        assert!(told.omitted > 0);
+        assert!(told.findings.iter().any(|one| one.check == Check::Service));
+        assert_eq!(told.findings[0].check, Check::ApiLargeRequest, "the first");
     }
 }

@@ -3,6 +3,7 @@
 //! Owns which facts are read live: a verified node whose label seems to be missing, a failed one that has it, and all that speaks for
 //! or against a removal, the node's taint and boot among it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use shipshape_engine::verify::neighbours::Neighbours;
 use shipshape_engine::verify::outcome::{WorkerState, WorkerView};
 use shipshape_engine::verify::settings::{GateSettings, Mode};
 use shipshape_engine::verify::{
-    GateSnapshot, is_compared, is_gated, is_in_service, is_label_missing, is_late_daemon,
-    is_name_server, is_new_to_us, is_run_due, is_wanted_again, record, worker,
+    GateSnapshot, has_failed, is_compared, is_gated, is_in_service, is_label_missing,
+    is_late_daemon, is_name_server, is_new_to_us, is_run_due, is_wanted_again, record, worker,
 };
 use shipshape_engine::view::{NodeView, Observed};
 
@@ -180,9 +181,11 @@ fn control(
 ) -> ControlView {
     let runs = context.stores.workers.by_index(WORKERS_OF_CONTROL, "");
     let nodes = context.stores.nodes.list();
+    let failed = failed_nodes(context);
     let mut candidates: Vec<&Arc<NodeView>> = nodes
         .iter()
         .filter(|one| one.uid != node.uid && is_in_service(one, settings))
+        .filter(|one| !failed.contains(&one.name))
         .collect();
     // One that is being emptied may go in the middle of a run.
     if candidates.iter().any(|one| !one.unschedulable) {
@@ -198,12 +201,24 @@ fn control(
     let here = own.can_run().then_some(Place::Controller);
     let there = candidate.map(|node| Place::Node(Box::new(node.as_ref().clone())));
     let runs = runs.iter().filter(|run| tells_of(run, node));
+    let runs = runs.filter(|run| !failed.contains(&run.node));
     let runs = runs.map(|run| run.as_ref().clone());
     ControlView {
         runs: runs.chain(own.runs()).collect(),
         has_dns: there.is_some() || has_dns(context, settings),
         candidate: there.or(here),
     }
+}
+
+/// Nodes that have failed and may be in service all the same: somebody took their label off, and not the pods.
+fn failed_nodes(context: &Context) -> BTreeSet<String> {
+    let nodes = &context.stores.nodes;
+    let records = context.stores.pending.list();
+    let names = records.iter().filter_map(|record| {
+        let node = nodes.get(&Key::cluster(record.spec.node_name.as_deref()?))?;
+        has_failed(&node, record).then(|| node.name.clone())
+    });
+    names.collect()
 }
 
 /// Whether any name server is ready.

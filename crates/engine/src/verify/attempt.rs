@@ -163,7 +163,8 @@ impl<'a> Draft<'a> {
         servers.unwrap_or_default()
     }
 
-    /// When the attempt under way has had its time, or the whole verification has.
+    /// When the attempt under way has had its time, or the whole verification has. One that begins past the
+    /// deadline, because one failure alone fails no node, has its own.
     fn attempt_ends(&self) -> Timestamp {
         let verification = &self.verification;
         let began = verification.attempt_started_at.as_ref();
@@ -171,8 +172,9 @@ impl<'a> Draft<'a> {
             || overdue_at(began.map_or(self.now, |time| time.0), self.settings),
             |deadline| deadline.0,
         );
-        let whole = self.deadline().unwrap_or(Timestamp::MAX);
-        own.min(whole)
+        let began = began.map_or(self.now, |time| time.0);
+        let whole = self.deadline().filter(|whole| began < *whole);
+        whole.map_or(own, |whole| own.min(whole))
     }
 
     /// Looks at the attempt under way.

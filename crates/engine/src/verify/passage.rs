@@ -26,15 +26,19 @@ pub enum Passage {
     Failed(String),
 }
 
-/// How a node stands at the gate, by its own record. A gate that only looks keeps nobody waiting.
+/// How a node stands at the gate, by its own record. A gate that only looks keeps nobody waiting, but its taint
+/// keeps pods away: whoever has put it there must lift it.
 pub fn passage(
     node: &NodeView,
     record: Option<&PendingNode>,
     settings: Option<&GateSettings>,
 ) -> Passage {
-    let Some(settings) = settings.filter(|it| it.verification.mode != Mode::DryRun) else {
+    let Some(settings) = settings else {
         return Passage::Open;
     };
+    if settings.verification.mode == Mode::DryRun {
+        return dry(node, settings);
+    }
     let verification = |is_bounded: bool| Passage::Shut {
         why: format!("the verification of node {}", node.name),
         is_bounded,
@@ -75,5 +79,18 @@ pub fn passage(
             is_bounded: true,
         },
         None => verification(told.started_at.is_some()),
+    }
+}
+
+fn dry(node: &NodeView, settings: &GateSettings) -> Passage {
+    if !is_gated(node, settings) {
+        return Passage::Open;
+    }
+    Passage::Shut {
+        why: format!(
+            "somebody to lift the taint of the gate from node {}: the gate only looks (verification.mode: DryRun)",
+            node.name
+        ),
+        is_bounded: false,
     }
 }

@@ -5,6 +5,7 @@
 //! their files.
 
 mod check;
+mod exact;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,9 @@ use shipshape_api::{ProviderRef, names};
 
 pub(super) use check::CONTAINER;
 pub use check::{check_label, check_taint, is_foreign_taint};
+
+/// Failures without which no node fails.
+pub(super) const LEAST_FAILURES: i32 = 2;
 
 /// All settings of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,8 +62,10 @@ pub struct WorkerSettings {
     /// One more name server.
     pub cluster_dns_ip: Option<String>,
     /// Tolerations besides those that every worker needs.
+    #[serde(deserialize_with = "exact::list")]
     pub tolerations: Vec<Toleration>,
     /// Containers that run before the checks.
+    #[serde(deserialize_with = "exact::list")]
     pub init_containers: Vec<Container>,
 }
 
@@ -156,7 +162,7 @@ impl ReconciliationSettings {
     /// How many failures it takes to fail a node: never one alone, because an outage of all may be over by the
     /// time of the comparison, and would be put on the node.
     pub fn most_failures(&self) -> i32 {
-        self.max_retries.max(2)
+        self.max_retries.max(LEAST_FAILURES)
     }
 }
 
@@ -178,6 +184,7 @@ pub struct NodeManagementSettings {
     pub delete_failed_nodes: bool,
     /// Taints that the gate lifts. Nodes that carry one are verified; with an empty list all are that
     /// lack the label.
+    #[serde(deserialize_with = "exact::list")]
     pub taints: Vec<Taint>,
     /// Label that a verified node gets.
     pub verified_label: LabelSettings,

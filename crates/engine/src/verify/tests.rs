@@ -483,7 +483,8 @@ fn the_deadline_of_the_whole_ends_it_too() {
     let node = node("n");
     let mut told = under_way(&node);
     told.attempt_started_at = Some(Time(at(700)));
-    let mut seen = snapshot(node.clone(), Some(told));
+    told.failed_attempts = Some(1);
+    let mut seen = snapshot(node.clone(), Some(told.clone()));
     seen.worker = Observed::Present(ended(&node, 1, &report(&[("network", false)]), 900));
     seen.control = control(&[], 900, 910);
     let decision = decide(&seen, &settings(), at(911));
@@ -491,7 +492,19 @@ fn the_deadline_of_the_whole_ends_it_too() {
         verification(&decision).verdict,
         Some(VerificationVerdict::Failed)
     );
-    assert_eq!(verification(&decision).failed_attempts, Some(1));
+    assert_eq!(verification(&decision).failed_attempts, Some(2));
+    // One failure alone fails no node, and the attempt that follows has its own time.
+    told.failed_attempts = None;
+    seen.record = Observed::Present(recorded(&node, told));
+    let first = decide(&seen, &settings(), at(911));
+    assert_eq!(verification(&first).verdict, None);
+    assert_eq!(verification(&first).failed_attempts, Some(1));
+    let mut again = verification(&first).clone();
+    again.attempt_started_at = Some(Time(at(920)));
+    seen.record = Observed::Present(recorded(&node, again));
+    seen.worker = Observed::Absent;
+    let asked = decide(&seen, &settings(), at(921));
+    assert_eq!(effects(&asked), ["EnsureWorker"]);
 }
 
 type Spoil = fn(&mut GateSettings);

@@ -15,7 +15,7 @@ use super::effect::GateEffect;
 use super::neighbours::Ownership;
 use super::refusal::is_refusal;
 use super::removal::{self, Removal, RemovalTarget};
-use super::settings::Mode;
+use super::settings::{LEAST_FAILURES, Mode};
 use super::{carries_any, failures_in_words, is_label_missing, is_labelled, is_wanted_again};
 use crate::decision::{Effect, Notice};
 use crate::view::Observed;
@@ -47,7 +47,8 @@ impl Draft<'_> {
         self.verification.first_failing_check = Some(check.to_owned());
         let most = self.settings.reconciliation.most_failures();
         let attempt = self.verification.attempt.unwrap_or_default();
-        if failures >= most || self.is_past_deadline() {
+        let is_late = self.is_past_deadline() && failures >= LEAST_FAILURES;
+        if failures >= most || is_late {
             self.settle(VerificationVerdict::Failed);
             let message = format!(
                 "{check} failed in attempt {attempt}{compared}; {}: {}",

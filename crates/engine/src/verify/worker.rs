@@ -35,6 +35,8 @@ const CONFIG_PATH: &str = "/etc/kube-node-ready";
 const CONFIG_FILE: &str = "worker-config.yaml";
 /// The variable that names that file.
 pub const CONFIG_VARIABLE: &str = "WORKER_CONFIG_PATH";
+/// Resources that every node has.
+const ORDINARY: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Effects of a taint that keep a pod away.
 const NO_SCHEDULE: &str = "NoSchedule";
 const NO_EXECUTE: &str = "NoExecute";
@@ -95,15 +97,29 @@ pub fn of_attempt(
 }
 
 /// A run of the same checks on a node in service. With `pulls` its image is asked for anew, which the node
-/// most likely has: so the registry is compared too.
+/// most likely has: so the registry is compared too. It drives nobody away from a node that is full, and leaves
+/// devices alone: the network can be compared without them.
 pub fn of_control(node: &NodeView, pulls: bool, settings: &GateSettings, now: Timestamp) -> Pod {
     let name = control_name(node, pulls, settings, now);
     let mut pod = pod(node, name, names::WORKER_OF_CONTROL, settings);
-    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
-    for container in containers.filter(|_| pulls) {
-        container.image_pull_policy = Some("Always".to_owned());
+    if let Some(spec) = &mut pod.spec {
+        spec.priority_class_name = None;
+        for container in &mut spec.containers {
+            container.resources.iter_mut().for_each(keep_ordinary);
+            if pulls {
+                container.image_pull_policy = Some("Always".to_owned());
+            }
+        }
     }
     pod
+}
+
+/// Leaves out what only some nodes have.
+fn keep_ordinary(resources: &mut ResourceRequirements) {
+    for amounts in [&mut resources.requests, &mut resources.limits] {
+        let amounts = amounts.iter_mut();
+        amounts.for_each(|all| all.retain(|name, _| ORDINARY.contains(&name.as_str())));
+    }
 }
 
 /// Tells the checks which name servers stand behind the service: each is asked by itself, so that one dead

@@ -47,6 +47,16 @@ impl GateSettings {
         self.worker.check()?;
         self.reconciliation.check()?;
         self.verification.check()?;
+        let (whole, one) = (
+            self.verification.deadline_seconds,
+            self.worker.job.active_deadline_seconds,
+        );
+        if whole < one {
+            return Err(format!(
+                "verification.deadlineSeconds is {whole}, less than the {one} seconds that one attempt may take \
+                 (worker.job.activeDeadlineSeconds); give at least {one}, or an attempt less"
+            ));
+        }
         self.node_management.check()
     }
 }

@@ -2,6 +2,7 @@
 
 use shipshape_api::names;
 
+use super::super::has_failed;
 use super::super::passage::{Passage, passage};
 use super::super::refusal::{Refuser, refused};
 use super::*;
@@ -72,8 +73,36 @@ fn nodes_that_no_gate_is_about_are_never_waited_for() {
     assert_eq!(passage(&node("n"), None, None), Passage::Open);
     let mut looks = settings();
     looks.verification.mode = Mode::DryRun;
-    let failed = with_verdict(&node("n"), VerificationVerdict::Failed);
-    assert_eq!(seen(&node("n"), Some(failed), &looks), Passage::Open);
+    let failed = with_verdict(&plain, VerificationVerdict::Failed);
+    assert_eq!(seen(&plain, Some(failed), &looks), Passage::Open);
+}
+
+/// Pods that are evicted would find no place there.
+#[test]
+fn a_node_that_carries_the_taint_is_waited_for_by_a_gate_that_only_looks_too() {
+    let mut looks = settings();
+    looks.verification.mode = Mode::DryRun;
+    let verified = with_verdict(&node("n"), VerificationVerdict::Verified);
+    let Passage::Shut { why, is_bounded } = seen(&node("n"), Some(verified), &looks) else {
+        panic!("it is closed to pods")
+    };
+    assert!(!is_bounded);
+    assert!(why.contains("somebody to lift the taint"), "{why}");
+}
+
+#[test]
+fn a_node_that_has_failed_on_this_boot_is_no_comparison() {
+    let node = in_service("n");
+    let failed = recorded(&node, with_verdict(&node, VerificationVerdict::Failed));
+    assert!(has_failed(&node, &failed));
+    let verified = recorded(&node, with_verdict(&node, VerificationVerdict::Verified));
+    assert!(!has_failed(&node, &verified));
+    let mut booted = node.clone();
+    booted.boot_id = "another".to_owned();
+    assert!(!has_failed(&booted, &failed), "it was on another boot");
+    let mut stranger = node;
+    stranger.uid = "another".to_owned();
+    assert!(!has_failed(&stranger, &failed));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The words of a worker pod.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -169,4 +171,23 @@ fn it_is_told_the_name_servers_of_the_moment_and_so_is_the_run_that_it_is_compar
     seen.name_servers = (0..20_u8).map(|last| [10, 0, 0, last].into()).collect();
     let many = told(&decide(&seen, &settings(), at(41))).unwrap();
     assert_eq!(many.split(',').count(), 8);
+}
+
+/// A node in service may be full, and its devices in use: a comparison drives nobody away and needs none.
+#[test]
+fn a_comparison_has_no_priority_and_asks_for_no_device() {
+    let mut settings = settings();
+    let gpu = ("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()));
+    settings.worker.resources.limits.extend([gpu.clone()]);
+    settings.worker.resources.requests.extend([gpu]);
+    settings.worker.priority_class_name = Some("high".to_owned());
+    let spec = worker::of_control(&node("n"), false, &settings, at(0)).spec;
+    let spec = spec.unwrap();
+    assert_eq!(spec.priority_class_name, None);
+    let resources = spec.containers[0].resources.clone().unwrap();
+    let names = |amounts: Option<BTreeMap<String, Quantity>>| {
+        amounts.unwrap().into_keys().collect::<Vec<String>>()
+    };
+    assert_eq!(names(resources.limits), ["memory"]);
+    assert_eq!(names(resources.requests), ["cpu", "memory"]);
 }
