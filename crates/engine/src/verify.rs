@@ -209,10 +209,8 @@ pub fn has_failed(node: &NodeView, record: &PendingNode) -> bool {
     let told = record.status.as_ref();
     let told = told.and_then(|status| status.verification.as_ref());
     record.spec.node_uid.as_ref() == Some(&node.uid)
-        && told.is_some_and(|told| {
-            told.verdict == Some(VerificationVerdict::Failed)
-                && told.boot_id.as_ref() == Some(&node.boot_id)
-        })
+        && verdict_of(record) == Some(VerificationVerdict::Failed)
+        && told.is_some_and(|told| told.boot_id.as_ref() == Some(&node.boot_id))
 }
 
 /// Whether a verified node lacks its label, so that it must be verified again. Whoever finds this in a copy

@@ -9,7 +9,8 @@ mod peer;
 mod udp;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::path::Path;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, join_all};
@@ -20,7 +21,7 @@ use crate::dial;
 use crate::evidence::Evidence;
 use crate::lookup::{Resolver, Transport, ask_often};
 use crate::report::{Check, Finding, Phase, Report, Trouble, Verdict};
-use crate::resolv::ResolvConf;
+use crate::resolv::{ResolvConf, Server};
 use crate::settings::{Access, Metadata, Settings};
 use crate::target::{Host, Target};
 
@@ -45,6 +46,23 @@ pub(crate) struct Round<'a> {
 
 type Work<'a> = BoxFuture<'a, Vec<Finding>>;
 
+/// Where a name server answers. A link-local address says nothing without its interface; one that nobody knows here
+/// is left out, and the check says what came of it.
+fn at_usual_port(server: &Server) -> SocketAddr {
+    let number = |zone: &String| {
+        let file = Path::new("/sys/class/net").join(zone).join("ifindex");
+        let known = || std::fs::read_to_string(file).ok()?.trim().parse().ok();
+        zone.parse().ok().or_else(known)
+    };
+    match server.address {
+        IpAddr::V6(address) => {
+            let scope = server.zone.as_ref().and_then(number).unwrap_or(0);
+            SocketAddrV6::new(address, DNS_PORT, 0, scope).into()
+        }
+        address @ IpAddr::V4(_) => SocketAddr::new(address, DNS_PORT),
+    }
+}
+
 impl<'a> Round<'a> {
     /// Reads what the checks need from the pod.
     pub(crate) fn prepare(settings: &'a Settings, end: Instant) -> Result<Self, crate::Error> {
@@ -57,8 +75,7 @@ impl<'a> Round<'a> {
         // As a resolver does, which minds no comment.
         let text = String::from_utf8_lossy(&text).into_owned();
         let conf = ResolvConf::parse(&text);
-        let usual = |ip: &IpAddr| SocketAddr::new(*ip, DNS_PORT);
-        let of_pod: Vec<SocketAddr> = conf.servers.iter().map(usual).collect();
+        let of_pod: Vec<SocketAddr> = conf.servers.iter().map(at_usual_port).collect();
         let mut servers = of_pod.clone();
         servers.extend(&settings.dns_servers);
         let mut seen = BTreeSet::new();
@@ -294,5 +311,32 @@ fn listed(addresses: &[IpAddr]) -> String {
     match addresses.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_name_server_is_asked_through_its_interface() {
+        let server = |address: &str, zone: Option<&str>| Server {
+            address: address.parse().unwrap(),
+            zone: zone.map(str::to_owned),
+        };
+        // Loopback is the first interface everywhere.
+        for (zone, scope) in [
+            (Some("lo"), 1),
+            (Some("7"), 7),
+            (Some("nowhere"), 0),
+            (None, 0),
+        ] {
+            let SocketAddr::V6(at) = at_usual_port(&server("fe80::1", zone)) else {
+                panic!("it is of version 6")
+            };
+            assert_eq!((at.port(), at.scope_id()), (53, scope), "{zone:?}");
+        }
+        let four = at_usual_port(&server("10.0.0.1", Some("lo")));
+        assert_eq!(four, "10.0.0.1:53".parse().unwrap());
     }
 }

@@ -13,11 +13,20 @@ const MOST_NDOTS: usize = 15;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvConf {
     /// Whom to ask, in this order.
-    pub(crate) servers: Vec<IpAddr>,
+    pub(crate) servers: Vec<Server>,
     /// What short names are completed with.
     pub(crate) search: Vec<String>,
     /// Names with fewer dots than this are completed first.
     pub(crate) ndots: usize,
+}
+
+/// A name server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Its address.
+    pub(crate) address: IpAddr,
+    /// The interface to go through, by name or number, where the address says nothing without.
+    pub(crate) zone: Option<String>,
 }
 
 impl ResolvConf {
@@ -71,9 +80,13 @@ impl ResolvConf {
     }
 }
 
-/// An address, perhaps with the interface to go through, which containers do not have.
-fn server(word: &str) -> Option<IpAddr> {
-    word.split('%').next()?.parse().ok()
+/// An address, perhaps with the interface to go through.
+fn server(word: &str) -> Option<Server> {
+    let (address, zone) = word.split_once('%').unwrap_or((word, ""));
+    Some(Server {
+        address: address.parse().ok()?,
+        zone: Some(zone.to_owned()).filter(|zone| !zone.is_empty()),
+    })
 }
 
 #[cfg(test)]
@@ -92,10 +105,12 @@ mod tests {
     #[test]
     fn what_a_kubelet_writes_is_read() {
         let conf = of_a_pod();
-        assert_eq!(
-            conf.servers,
-            ["10.96.0.10", "fd00::10"].map(|text| text.parse::<IpAddr>().unwrap())
-        );
+        let server = |address: &str, zone: Option<&str>| Server {
+            address: address.parse().unwrap(),
+            zone: zone.map(str::to_owned),
+        };
+        let expected = [server("10.96.0.10", None), server("fd00::10", Some("eth0"))];
+        assert_eq!(conf.servers, expected);
         assert_eq!(
             conf.search,
             [

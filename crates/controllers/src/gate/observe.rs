@@ -240,13 +240,9 @@ fn name_servers(context: &Context, settings: &GateSettings) -> Vec<IpAddr> {
 /// Whether the node has failed, on this boot, and shall go for that. Its taint may have been lifted a moment
 /// ago, so whoever finds this in a copy looks at the node live.
 fn is_removal_wanted(node: &NodeView, record: &PendingNode, settings: &GateSettings) -> bool {
-    let has_failed = told(record).is_some_and(|told| {
-        told.verdict == Some(VerificationVerdict::Failed)
-            && told.boot_id.as_ref() == Some(&node.boot_id)
-    });
     settings.node_management.delete_failed_nodes
         && settings.verification.mode == Mode::Gate
-        && has_failed
+        && has_failed(node, record)
         && is_gated(node, settings)
 }
 

@@ -57,17 +57,23 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
         folder.path().join("settings.yaml"),
         servers.settings(folder.path(), peer.port),
     )?;
-    let (mut worker, mut took) = (0, Duration::ZERO);
-    for _ in 0..settings.runs.max(1) {
-        let begin = Instant::now();
-        worker = worker.max(peak_of_worker(&binary, &servers, folder.path()).await?);
-        took = took.max(begin.elapsed());
-    }
+    let place = Place {
+        binary: &binary,
+        servers: &servers,
+        folder: folder.path(),
+    };
+    let (full, took) = place.peak(Told::Everything, settings.runs).await?;
+    let usual = match servers.are_at_usual_ports() {
+        true => Some(place.peak(Told::Nothing, settings.runs).await?.0),
+        false => None,
+    };
     let serving = Process(peer.process.0.id()).peak()?;
 
     let mut table = Table::new(["worker", "seen", "goal"]);
     let goal = format!("≤ {}", megabytes(MEMORY));
-    table.row(["most resident, worker", &megabytes(worker), &goal]);
+    let seen = usual.map_or_else(|| "not measured: needs root".to_owned(), megabytes);
+    table.row(["most resident, as the gate starts it", &seen, &goal]);
+    table.row(["most resident, every check", &megabytes(full), ""]);
     table.row(["most resident, peer", &megabytes(serving), ""]);
     table.row(["longest run", &format!("{took:.1?}"), ""]);
     table.row(["binary", &megabytes(image.binary), ""]);
@@ -82,11 +88,14 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
         image.contents,
         machine()
     );
-    let complaint = format!("the worker has {} resident at most", megabytes(worker));
+    let complaint = format!("the worker: {seen} resident at most");
     Ok(Figure {
         text,
-        last_line: format!("worker: {} resident at most", megabytes(worker)),
-        shortfalls: judge([(worker <= MEMORY, complaint)]),
+        last_line: format!(
+            "worker: {seen} resident at most as the gate starts it, {} with every check",
+            megabytes(full)
+        ),
+        shortfalls: judge([(usual.is_some_and(|usual| usual <= MEMORY), complaint)]),
     })
 }
 
@@ -103,54 +112,105 @@ fn build() -> Result<PathBuf> {
     Ok(target.join("release").join("shipshape"))
 }
 
-/// Runs the checks once. The result is left in a file, then written into a pipe that is full: there the process waits until
-/// its memory was read.
-async fn peak_of_worker(binary: &Path, servers: &Servers, folder: &Path) -> Result<u64> {
-    let left = folder.join("termination-log");
-    fs::write(&left, "")?;
-    let (mut reader, mut writer) = std::io::pipe()?;
-    writer.write_all(&vec![b'\n'; PIPE_BYTES])?;
-    let child = Command::new(binary)
-        .args([
-            "verify",
-            "--output",
-            "json",
-            "--k8s-service-host",
-            "127.0.0.1",
-        ])
-        .args(["--k8s-service-port", &servers.api.port().to_string()])
-        .arg("--ca-file")
-        .arg(folder.join("ca.crt"))
-        .arg("--config")
-        .arg(folder.join("settings.yaml"))
-        .arg("--termination-log")
-        .arg(&left)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(writer)
-        .stderr(fs::File::create(folder.join("worker.log"))?)
-        .spawn()
-        .with_context(|| format!("starting {}", binary.display()))?;
-    let mut child = Reaped(child);
-    let end = Instant::now() + PATIENCE;
-    while fs::read(&left)?.is_empty() {
-        ensure!(Instant::now() < end, "the worker does not come to an end");
-        if let Some(status) = child.0.try_wait()? {
-            let log = fs::read_to_string(folder.join("worker.log"))?;
-            bail!("the worker left no result: {status}\n{log}");
+/// What a worker is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// What the gate tells it: where the API server is and who vouches for it.
+    Nothing,
+    /// A file with every check there is.
+    Everything,
+}
+
+/// Where workers run, and what they find there.
+struct Place<'a> {
+    binary: &'a Path,
+    servers: &'a Servers,
+    folder: &'a Path,
+}
+
+impl Place<'_> {
+    /// The most memory of some runs, and the time of the longest.
+    async fn peak(&self, told: Told, runs: u32) -> Result<(u64, Duration)> {
+        let (mut peak, mut took) = (0, Duration::ZERO);
+        for _ in 0..runs.max(1) {
+            let begin = Instant::now();
+            peak = peak.max(self.peak_of_one(told).await?);
+            took = took.max(begin.elapsed());
         }
-        sleep(PAUSE).await;
+        Ok((peak, took))
     }
-    // It writes the file, then gets stuck.
-    sleep(PAUSE * 5).await;
-    let peak = Process(child.0.id()).peak()?;
-    let said = rest_of(&mut reader)?;
-    let status = child.0.wait()?;
-    ensure!(
-        status.success(),
-        "the checks do not pass on loopback: {said}"
-    );
-    Ok(peak)
+
+    fn command(&self, told: Told) -> Command {
+        let config = self.folder.join("settings.yaml");
+        let mut command = match told {
+            Told::Everything => Command::new(self.binary),
+            // A resolver's settings of its own; the process stays the same when it becomes the worker.
+            Told::Nothing => {
+                let mut command = Command::new("unshare");
+                let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec env -i \"$@\"";
+                command.args(["--mount", "sh", "-c", script, "sh"]);
+                command.arg(self.folder.join("resolv.conf"));
+                command
+            }
+        };
+        let (host, port) = (self.servers.api.ip(), self.servers.api.port());
+        if told == Told::Nothing {
+            command
+                .arg(format!("KUBERNETES_SERVICE_HOST={host}"))
+                .arg(format!("KUBERNETES_SERVICE_PORT={port}"))
+                .arg(self.binary);
+        }
+        command.args(["verify", "--output", "json"]);
+        command.arg("--ca-file").arg(self.folder.join("ca.crt"));
+        if told == Told::Everything {
+            command
+                .args(["--k8s-service-host", &host.to_string()])
+                .args(["--k8s-service-port", &port.to_string()])
+                .arg("--config")
+                .arg(config)
+                .env_clear();
+        }
+        command
+    }
+
+    /// Runs the checks once. The result is left in a file, then written into a pipe that is full: there the process waits
+    /// until its memory was read.
+    async fn peak_of_one(&self, told: Told) -> Result<u64> {
+        let left = self.folder.join("termination-log");
+        fs::write(&left, "")?;
+        let (mut reader, mut writer) = std::io::pipe()?;
+        writer.write_all(&vec![b'\n'; PIPE_BYTES])?;
+        let log = self.folder.join("worker.log");
+        let child = self
+            .command(told)
+            .arg("--termination-log")
+            .arg(&left)
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(fs::File::create(&log)?)
+            .spawn()
+            .with_context(|| format!("starting {}", self.binary.display()))?;
+        let mut child = Reaped(child);
+        let end = Instant::now() + PATIENCE;
+        while fs::read(&left)?.is_empty() {
+            ensure!(Instant::now() < end, "the worker does not come to an end");
+            if let Some(status) = child.0.try_wait()? {
+                let log = fs::read_to_string(&log)?;
+                bail!("the worker left no result: {status}\n{log}");
+            }
+            sleep(PAUSE).await;
+        }
+        // It writes the file, then gets stuck.
+        sleep(PAUSE * 5).await;
+        let peak = Process(child.0.id()).peak()?;
+        let said = rest_of(&mut reader)?;
+        let status = child.0.wait()?;
+        ensure!(
+            status.success(),
+            "the checks do not pass on loopback: {said}"
+        );
+        Ok(peak)
+    }
 }
 
 fn rest_of(reader: &mut PipeReader) -> Result<String> {

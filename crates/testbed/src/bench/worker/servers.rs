@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -17,7 +17,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use shipshape_cluster::Clock;
 
 const NAME: &str = "kubernetes.default.svc.cluster.local";
-const ANYWHERE: &str = "127.0.0.1:0";
+/// An address of loopback that nobody else is likely to serve at.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 53, 0, 1);
+/// Where a worker looks for the name server and the API server unless told otherwise.
+const USUAL_PORTS: (u16, u16) = (53, 443);
 /// A record of IPv4 in the question of a name.
 const RECORD_A: [u8; 2] = [0, 1];
 /// Before the name of a question.
@@ -34,23 +37,31 @@ pub(super) struct Servers {
 impl Servers {
     /// Starts both and leaves the files of a pod that knows them.
     pub(super) fn start(folder: &Path) -> Result<Self> {
-        let dns = TcpListener::bind(ANYWHERE)?;
+        let (dns_port, api_port) = USUAL_PORTS;
+        let dns = bind(dns_port)?;
         let dns_at = dns.local_addr()?;
         let packets = UdpSocket::bind(dns_at)?;
         thread::spawn(move || serve_packets(&packets));
         thread::spawn(move || each(&dns, answer_by_tcp));
         let tls = Arc::new(tls(folder)?);
-        let api = TcpListener::bind(ANYWHERE)?;
+        let api = bind(api_port)?;
         let api_at = api.local_addr()?;
         thread::spawn(move || each(&api, move |stream| answer_request(stream, &tls)));
         fs::write(
             folder.join("resolv.conf"),
-            "search default.svc.cluster.local\n",
+            format!(
+                "nameserver {ADDRESS}\nsearch default.svc.cluster.local svc.cluster.local\noptions ndots:5\n"
+            ),
         )?;
         Ok(Self {
             api: api_at,
             dns: dns_at,
         })
+    }
+
+    /// Whether a worker finds them without a word, as in a cluster. Else somebody else is there, or this is not root.
+    pub(super) fn are_at_usual_ports(&self) -> bool {
+        (self.dns.port(), self.api.port()) == USUAL_PORTS
     }
 
     /// Settings of the checks: everything there is, the optional ones too. On a busy machine packets get lost.
@@ -97,7 +108,12 @@ fn answer_by_tcp(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(&[length.to_be_bytes().as_slice(), &answer].concat())
 }
 
-/// The address of loopback for every name.
+/// The port that is wanted, or any.
+fn bind(port: u16) -> std::io::Result<TcpListener> {
+    TcpListener::bind((ADDRESS, port)).or_else(|_| TcpListener::bind((ADDRESS, 0)))
+}
+
+/// The address of the servers for every name.
 fn resolve(question: &[u8]) -> Option<Vec<u8>> {
     let (id, rest) = question.split_first_chunk::<2>()?;
     let asked = rest.get(HEAD - 2..)?;
@@ -109,7 +125,8 @@ fn resolve(question: &[u8]) -> Option<Vec<u8>> {
     answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_four), 0, 0, 0, 0]);
     answer.extend(asked);
     if is_four {
-        answer.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 127, 0, 0, 1]);
+        answer.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4]);
+        answer.extend(ADDRESS.octets());
     }
     Some(answer)
 }
@@ -151,7 +168,7 @@ fn tls(folder: &Path) -> Result<ServerConfig> {
     let issuer = Issuer::new(params, key);
     let key = KeyPair::generate()?;
     let certificate =
-        CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &issuer)?;
+        CertificateParams::new(vec![ADDRESS.to_string()])?.signed_by(&key, &issuer)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(ServerConfig::builder_with_provider(provider)
