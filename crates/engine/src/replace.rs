@@ -25,8 +25,11 @@ mod tests;
 mod undo;
 
 use jiff::Timestamp;
+use shipshape_api::NodePatchTask;
+use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep};
 
+use crate::condition;
 use crate::decision::{Decision, Effect};
 use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
@@ -113,6 +116,17 @@ fn look_at(draft: &mut Draft<'_>, step: TaskStep) {
         TaskStep::Release => release::release(draft),
         TaskStep::Done | TaskStep::Failed => release::rest(draft),
     }
+}
+
+/// Whether a task has ended badly after its old machine had gone: the place of its node is empty, unless the new
+/// machine could not be emptied and stays.
+pub fn has_lost_place(task: &NodePatchTask) -> bool {
+    task.status.as_ref().is_some_and(|status| {
+        let keeps_machine = status.undo.as_ref().is_some_and(|undo| undo.keeps_machine);
+        status.step_name() == TaskStep::Failed
+            && condition::is_true(&status.conditions, OLD_DELETED)
+            && !keeps_machine
+    })
 }
 
 /// The step a task is in. A task without a record has just been made and waits for its lock; that

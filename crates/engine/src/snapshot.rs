@@ -41,6 +41,8 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
+    /// How many of those are gone without a replacement: their old machine went first.
+    pub lost: usize,
     /// How many nodes of the plan are there and have no task; counted once the run is at its end.
     pub untried: usize,
     /// How many other runs in the same cloud have not ended.

@@ -169,6 +169,7 @@ impl Witness {
                 self.runs.insert(uid, run);
                 self.note_stops(at);
                 self.set_limits();
+                self.fill_vacancies();
             }
             Fact::RunGone(uid) => {
                 self.runs.remove(&uid);

@@ -18,6 +18,7 @@ use shipshape_engine::ledger::{Ledger, Role, Slotless};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
+use shipshape_engine::replace::has_lost_place;
 use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
@@ -91,6 +92,7 @@ pub(super) async fn observe(
             .tasks
             .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
+        lost: failed.iter().filter(|task| has_lost_place(task)).count(),
         last_failure: last_failure(&failed),
         begun_within_hour: look.begun_within_hour(),
         others: others(context, &run),

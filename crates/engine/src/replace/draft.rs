@@ -258,8 +258,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Ends the attempt: what it changed is put back, then comes what the record says.
-    pub(super) fn begin_undo(&mut self, record: UndoRecord) {
+    pub(super) fn begin_undo(&mut self, mut record: UndoRecord) {
         self.drop_effects();
+        let is_last = matches!(record.next, UndoNext::Fail | UndoNext::CallOff);
+        if is_last && condition::is_true(&self.status.conditions, OLD_DELETED) {
+            record
+                .message
+                .push_str("; the old machine is gone, so the place of the node is empty");
+        }
         let message = record.message.clone();
         self.notices.push(match record.next {
             UndoNext::Retry => Notice::warning("AttemptFailed", message.clone()),

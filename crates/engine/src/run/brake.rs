@@ -44,12 +44,20 @@ fn failure(snapshot: &RunSnapshot, rule: &str) -> Pause {
 }
 
 /// Why no further node may begin, if so: by the run's own word, or, without one, after a first wave of
-/// failures.
+/// failures, or once a node is gone and has no replacement.
 pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
     let is_over = snapshot.open.is_empty();
-    let rule = "no replacement has come through yet";
+    let first = "no replacement has come through yet";
+    let lost = "a node is gone without a replacement";
     asked_for(snapshot)
-        .or_else(|| (is_over && is_first_wave_failing(snapshot)).then(|| failure(snapshot, rule)))
+        .or_else(|| (is_over && is_first_wave_failing(snapshot)).then(|| failure(snapshot, first)))
+        .or_else(|| is_place_lost(snapshot).then(|| failure(snapshot, lost)))
+}
+
+/// Whether a place is empty that nobody has acknowledged: where old machines go first, what made this
+/// replacement fail may make the next one fail too, and each costs a machine.
+fn is_place_lost(snapshot: &RunSnapshot) -> bool {
+    snapshot.lost > 0 && failures(snapshot) > 0
 }
 
 /// The pause that the spec asks for.

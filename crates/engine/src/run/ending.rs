@@ -132,6 +132,7 @@ impl Draft<'_> {
         self.decision.status.left = Some(super::number(left)).filter(|count| *count > 0);
         let parts = [
             Some(format!("{succeeded} node(s) replaced, {failed} failed")),
+            self.lost_places(),
             (left > 0).then(|| format!("{left} had left by themselves")),
             (untried > 0).then(|| format!("{untried} are there and were never begun")),
         ];
@@ -159,15 +160,26 @@ impl Draft<'_> {
         if condition::is_true(&self.decision.status.conditions, ABORTED) {
             return self.let_go();
         }
+        let lost = self.lost_places();
+        let warning = lost.is_some();
         let message = format!(
-            "called off after {} node(s); nothing is left half done",
-            self.snapshot.succeeded
+            "called off after {} node(s); {}",
+            self.snapshot.succeeded,
+            lost.unwrap_or_else(|| "nothing is left half done".to_owned())
         );
-        self.decision
-            .notices
-            .push(Notice::normal("Aborted", message.clone()));
+        self.decision.notices.push(Notice {
+            warning,
+            reason: "Aborted",
+            message: message.clone(),
+        });
         self.claim(COMPLETED, Truth::False, "Aborted", message.clone());
         self.claim(ABORTED, Truth::True, "Aborted", message);
+    }
+
+    /// Says how many places are empty, if any are.
+    fn lost_places(&self) -> Option<String> {
+        let lost = self.snapshot.lost;
+        (lost > 0).then(|| format!("{lost} node(s) are gone without a replacement"))
     }
 
     /// Lets the object go whenever somebody wants it to.

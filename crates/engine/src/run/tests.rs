@@ -82,6 +82,7 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
+        lost: 0,
         untried: 0,
         others: 0,
         last_failure: None,
@@ -373,6 +374,32 @@ fn failures_pause_the_run_until_they_are_acknowledged() {
     let decision = look(&snapshot);
     assert_eq!(created(&decision), ["b"]);
     assert_eq!(decision.status.paused, None);
+}
+
+#[test]
+fn a_node_that_is_gone_without_a_replacement_pauses_the_run_until_somebody_knows() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        succeeded: 3,
+        failed: 1,
+        ..planned()
+    };
+    assert_eq!(created(&look(&snapshot)).len(), 1, "the old node is there");
+    snapshot.lost = 1;
+    let paused = look(&snapshot);
+    assert_eq!(created(&paused), [""; 0]);
+    let reason = paused.status.pause_reason.unwrap();
+    assert!(reason.starts_with("a node is gone without a replacement"));
+    snapshot.run.metadata.annotations =
+        Some([(names::ANNOTATION_ACKNOWLEDGED.to_owned(), "1".to_owned())].into());
+    assert_eq!(created(&look(&snapshot)).len(), 1, "somebody knows");
+    snapshot.run.spec.abort = Some(true);
+    snapshot.run.status.as_mut().unwrap().groups_restored = Some(true);
+    let ended = look(&snapshot);
+    let mut told = ended.notices.iter().map(|one| one.message.as_str());
+    let words = "1 node(s) are gone without a replacement";
+    assert!(told.any(|one| one.ends_with(words)), "{:?}", ended.notices);
 }
 
 #[test]

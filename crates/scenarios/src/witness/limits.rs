@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use shipshape_api::gates::ReplacementMode;
+use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
+use shipshape_engine::run::is_over;
 
 use super::Witness;
 
@@ -129,15 +131,20 @@ impl Witness {
         cordoned.chain(gone).collect()
     }
 
-    /// Places are taken again by replacements that are ready nodes, and given up with their tasks.
+    /// Places are taken again by replacements that are ready nodes, and given up with their tasks. One that a
+    /// failed task has left empty counts until its run has stopped for that, or somebody knows.
     pub(super) fn fill_vacancies(&mut self) {
+        let is_given_up = |task: &NodePatchTask| {
+            let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+            match step {
+                Some(TaskStep::Failed) => !self.goes_on(&task.spec.run_uid),
+                _ => step.is_some_and(TaskStep::is_final),
+            }
+        };
         let is_over = |machine: &str| {
             self.tasks.values().any(|task| {
-                let status = task.status.as_ref();
-                status.is_some_and(|status| {
-                    let old = status.old_machine.as_ref().map(|record| record.id.as_str());
-                    old == Some(machine) && status.step_name().is_final()
-                })
+                let old = task.status.as_ref().and_then(|it| it.old_machine.as_ref());
+                old.is_some_and(|record| record.id == machine) && is_given_up(task)
             })
         };
         let filled: Vec<String> = self
@@ -149,5 +156,18 @@ impl Witness {
         for machine in filled {
             self.vacant.remove(&machine);
         }
+    }
+
+    /// Whether a run begins with further nodes, as far as it says, and nobody has acknowledged what failed.
+    fn goes_on(&self, run_uid: &str) -> bool {
+        self.runs.get(run_uid).is_some_and(|run| {
+            let notes = run.metadata.annotations.as_ref();
+            let is_known = notes.is_some_and(|all| all.contains_key(ANNOTATION_ACKNOWLEDGED));
+            let status = run.status.as_ref();
+            let has_stopped = status.is_some_and(|it| it.paused == Some(true) || is_over(it));
+            let is_called_off =
+                run.spec.abort == Some(true) || run.metadata.deletion_timestamp.is_some();
+            !is_known && !has_stopped && !is_called_off
+        })
     }
 }

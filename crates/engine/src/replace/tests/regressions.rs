@@ -118,7 +118,9 @@ fn a_task_whose_old_machine_is_gone_asks_for_the_new_one_when_it_is_tried_again(
     let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
     world.task.metadata.annotations = Some([wish].into());
     world.task.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
+    assert!(has_lost_place(&world.task));
     world = next(&world, start());
+    assert!(!has_lost_place(&world.task), "it is tried again");
     assert_eq!(step_of(&world), TaskStep::Backoff);
     world = next(&world, late());
     assert_eq!(step_of(&world), TaskStep::Provision);
