@@ -63,9 +63,10 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
         folder: folder.path(),
     };
     let (full, took) = place.peak(Told::Everything, settings.runs).await?;
-    let usual = match servers.are_at_usual_ports() {
-        true => Some(place.peak(Told::Nothing, settings.runs).await?.0),
-        false => None,
+    let usual = if servers.are_at_usual_ports() {
+        Some(place.peak(Told::Nothing, settings.runs).await?.0)
+    } else {
+        None
     };
     let serving = Process(peer.process.0.id()).peak()?;
 
