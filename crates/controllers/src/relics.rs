@@ -18,6 +18,7 @@ use shipshape_cluster::lock::Holding;
 use shipshape_cluster::node::Live;
 use shipshape_cluster::store::spare;
 use shipshape_engine::decision::Effect;
+use shipshape_engine::ledger::Slot;
 use shipshape_engine::relic::{self, Holder};
 use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::LockView;
@@ -175,16 +176,23 @@ async fn cordons(context: &Context) -> Result<(), PassError> {
 /// Slots of tasks that are gone and of which no run speaks any more; a run at work looks after its own.
 async fn slots(context: &Context) -> Result<(), PassError> {
     let at_work = runs_at_work(context);
-    let ledger = context.ledger.read().await?;
-    for (node_uid, slot) in &ledger.slots {
+    let is_suspect = |slot: &Slot| {
+        // A store that is old may not have the run yet that has just asked for it.
         let age = context.clock.now().duration_since(slot.granted_at);
+        !at_work.contains(&slot.owner) && age >= context.settings.resync
+    };
+    let stored = context.stores.ledger.list();
+    let mut known = stored.iter().flat_map(|ledger| ledger.slots.values());
+    if !known.any(is_suspect) {
+        return Ok(());
+    }
+    let ledger = context.ledger.read().await?;
+    for (node_uid, slot) in ledger.slots.iter().filter(|(_, slot)| is_suspect(slot)) {
         let Some((namespace, name)) = slot.task.split_once('/') else {
             continue;
         };
-        // A store that is old may not have the run yet that has just asked for it.
-        let may_be_wanted = at_work.contains(&slot.owner) || age < context.settings.resync;
         let tasks = &context.stores.tasks;
-        if may_be_wanted || tasks.refetch(&Key::new(namespace, name)).await?.is_some() {
+        if tasks.refetch(&Key::new(namespace, name)).await?.is_some() {
             continue;
         }
         if !slots::is_kept(context, node_uid, slot).await {

@@ -122,7 +122,8 @@ pub async fn install_kinds(client: &Client) -> Result<()> {
     install_definitions(client, shipshape_api::crds()).await
 }
 
-/// Anybody's kinds, and the wait until the server serves all that it has.
+/// Anybody's kinds, and the wait until the server serves all that it has, watches too: it refuses them while it fills
+/// its cache of a new kind, and whoever asked then would hear a second late of what others have long acted upon.
 pub(crate) async fn install_definitions(
     client: &Client,
     kinds: impl IntoIterator<Item = CustomResourceDefinition>,
@@ -135,8 +136,12 @@ pub(crate) async fn install_definitions(
     }
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        let found = api.list(&ListParams::default()).await?;
-        if found.iter().all(is_established) {
+        let found = api.list(&ListParams::default()).await?.items;
+        let mut is_served = found.iter().all(is_established);
+        for kind in &found {
+            is_served = is_served && can_be_watched(client, kind).await?;
+        }
+        if is_served {
             return Ok(());
         }
         if Instant::now() > deadline {
@@ -144,6 +149,20 @@ pub(crate) async fn install_definitions(
         }
         sleep(Duration::from_millis(100)).await;
     }
+}
+
+async fn can_be_watched(client: &Client, kind: &CustomResourceDefinition) -> Result<bool> {
+    let spec = &kind.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let (group, plural, name) = (&spec.group, &spec.names.plural, &version.name);
+        let path = format!("/apis/{group}/{name}/{plural}?watch=true&resourceVersion=0");
+        let request = http::Request::get(path).body(Body::empty())?;
+        // The stream ends with the answer that nobody reads on.
+        if !client.send(request).await?.status().is_success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn is_established(kind: &CustomResourceDefinition) -> bool {
