@@ -51,7 +51,7 @@ struct Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs moto (testbed/moto/install.sh) and takes about six minutes"]
+#[ignore = "needs moto (testbed/moto/install.sh) and takes about nine minutes"]
 async fn thirty_crashes_on_a_real_control_plane_and_moto_break_nothing() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let client = plane.client("test").await.unwrap();

@@ -17,7 +17,8 @@ where
         let words = "nothing is given; right would be a list, which may be empty: []";
         return Err(Error::custom(words));
     };
-    let read = |(index, item): (usize, Value)| {
+    let read = |(index, mut item): (usize, Value)| {
+        write_out(&mut item);
         let told = |words: String| Error::custom(format!("item {index}: {words}"));
         let typed: T = serde_json::from_value(item.clone()).map_err(|it| told(it.to_string()))?;
         let kept = serde_json::to_value(&typed).map_err(|it| told(it.to_string()))?;
@@ -27,6 +28,31 @@ where
         }
     };
     items.into_iter().enumerate().map(read).collect()
+}
+
+/// Amounts and values are texts, and YAML lets people leave out the quotes: `cpu: 1`, `value: true`.
+fn write_out(given: &mut Value) {
+    match given {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("requests" | "limits", Value::Object(amounts)) => {
+                        amounts.values_mut().for_each(write_out_scalar);
+                    }
+                    ("value", value) => write_out_scalar(value),
+                    (_, value) => write_out(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_out),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn write_out_scalar(value: &mut Value) {
+    if value.is_boolean() || value.is_number() {
+        *value = Value::String(value.to_string());
+    }
 }
 
 /// The first key that was given and is not in what was read from it.
@@ -79,6 +105,20 @@ mod tests {
         let read = worker(json!({ "initContainers": [container] })).unwrap();
         assert_eq!(read.init_containers[0].name, "a");
         assert!(worker(json!({})).unwrap().tolerations.is_empty());
+    }
+
+    #[test]
+    fn amounts_and_values_need_no_quotes() {
+        let container = json!({
+            "name": "a", "resources": { "limits": { "cpu": 1 } }, "env": [{ "name": "X", "value": 8080 }],
+        });
+        let read = worker(json!({ "initContainers": [container] })).unwrap();
+        let env = read.init_containers[0].env.as_ref().unwrap();
+        assert_eq!(env[0].value.as_deref(), Some("8080"));
+        let taint = json!({ "key": "a", "value": true, "effect": "NoSchedule" });
+        let read: NodeManagementSettings =
+            serde_json::from_value(json!({ "taints": [taint] })).unwrap();
+        assert_eq!(read.taints[0].value.as_deref(), Some("true"));
     }
 
     #[test]
