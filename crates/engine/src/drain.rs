@@ -5,6 +5,7 @@
 //! done when the pod list and the attachments say so. A budget without room is seen here, before the
 //! call, so that hardly any eviction is refused. Called by everybody who empties a node.
 
+mod awaited;
 mod block;
 mod record;
 mod volumes;
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use shipshape_api::node_patch_task::DetachRecord;
 use shipshape_api::{DrainOptions, PodRule, names};
 
+pub use awaited::is_awaited;
 pub use block::Block;
 pub use record::{is_told, of_task, record};
 

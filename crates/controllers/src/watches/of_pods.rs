@@ -8,10 +8,11 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::closing::may_reopen;
+use shipshape_engine::drain::is_awaited;
 use shipshape_engine::view::PodView;
 
 use super::wake_all;
-use crate::context::{Stores, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_STEP};
+use crate::context::{PODS_BY_NODE, Stores, TASKS_BY_NODE, TASKS_BY_REPLACEMENT, TASKS_BY_STEP};
 use crate::evictions::Evictions;
 
 /// A pod that leaves, or whose name another has taken, settles what was asked of it.
@@ -29,7 +30,7 @@ pub(super) fn note_leaving(evictions: &Evictions, change: &Change<PodView>) {
 /// A volume that is detached lets the drain of its node go on.
 pub(super) fn wake_drain(tasks: &Store<NodePatchTask>, queue: &Queue<Key>, node: &str) {
     let mut waiting = tasks.by_index(TASKS_BY_NODE, node);
-    waiting.retain(|task| waits_for_pods(task));
+    waiting.retain(|task| waits_for_pods(task, node));
     wake_all(queue, waiting);
 }
 
@@ -44,14 +45,15 @@ pub(super) fn wake_for_pod(
     if !is_pod_news(change) {
         return;
     }
-    let node = change.object().node.as_str();
-    if !node.is_empty() && !is_as_asked {
-        let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, node);
-        let node = stores.nodes.get(&Key::cluster(node));
+    let name = change.object().node.as_str();
+    if !name.is_empty() && !is_as_asked {
+        let mut waiting = stores.tasks.by_index(TASKS_BY_NODE, name);
+        let node = stores.nodes.get(&Key::cluster(name));
         if let Some(id) = node.as_ref().and_then(|node| node.provider_id.as_ref()) {
             waiting.extend(stores.tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()));
         }
-        waiting.retain(|task| waits_for_pods(task));
+        waiting.retain(|task| waits_for_pods(task, name));
+        waiting.retain(|task| !is_draining(task) || moves_drain(stores, task, change));
         wake_all(queue, waiting);
     }
     if is_readiness_news(change) {
@@ -78,21 +80,53 @@ pub(super) fn wake_for_homeless(
     }
 }
 
-fn waits_for_pods(task: &NodePatchTask) -> bool {
+/// Whether a task waits for pods on the node of this name, which is its old or its new one. A drain empties the
+/// old one: each pod that it moves changes several times on a new one.
+fn waits_for_pods(task: &NodePatchTask, node: &str) -> bool {
     let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
     let has_daemons = !task.spec.required_node_daemon_pod_selectors.is_empty();
+    let is_old = task.spec.node_name == node;
     match step {
-        Some(
-            TaskStep::Drain
-            | TaskStep::RemoveMember
-            | TaskStep::Remove
-            | TaskStep::Undo
-            | TaskStep::Parked,
-        ) => true,
+        Some(TaskStep::Drain | TaskStep::RemoveMember | TaskStep::Remove | TaskStep::Parked) => {
+            is_old
+        }
         // Where the old machine goes first, its daemons are looked at before the cordon.
-        Some(TaskStep::Join | TaskStep::Cordon) => has_daemons,
+        Some(TaskStep::Cordon) => is_old && has_daemons,
+        // The new node may have the old one's name.
+        Some(TaskStep::Join) => has_daemons,
+        Some(TaskStep::Undo) => true,
         _ => false,
     }
+}
+
+fn is_draining(task: &NodePatchTask) -> bool {
+    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+    step == Some(TaskStep::Drain)
+}
+
+/// Whether the drain of a pod's node has something to do about what has become of the pod. One that has ended does
+/// not count any more, so its deletion is no news; nor is it that one goes sooner than it might have.
+fn moves_drain(stores: &Stores, task: &NodePatchTask, change: &Change<PodView>) -> bool {
+    let gone = match change {
+        Change::Deleted { old } if old.finished => return false,
+        Change::Deleted { old } => old,
+        Change::Applied {
+            old: Some(old),
+            new,
+        } if old.uid == new.uid && old.terminating && new.terminating => {
+            let is_sooner = new.gone_by <= old.gone_by && new.finalizers == old.finalizers;
+            match (old.finished, new.finished) {
+                (true, true) => return false,
+                (false, true) => new,
+                (_, false) => return !is_sooner,
+            }
+        }
+        Change::Applied { .. } => return true,
+    };
+    let status = task.status.as_ref();
+    let record = status.and_then(|status| status.drain.as_ref());
+    let left = stores.pods.by_index(PODS_BY_NODE, &task.spec.node_name);
+    is_awaited(gone, left.iter().map(AsRef::as_ref), record)
 }
 
 /// Whether a pod begins to leave that was asked to: its drain has counted it as leaving since it asked.
@@ -101,7 +135,10 @@ pub(super) fn is_as_asked(evictions: &Evictions, change: &Change<PodView>, now: 
         Change::Applied {
             old: Some(old),
             new,
-        } => !old.terminating && new.terminating && evictions.is_asked(&new.uid, now),
+        } => {
+            let begins = !old.terminating && new.terminating && !new.finished;
+            begins && evictions.is_asked(&new.uid, now)
+        }
         Change::Applied { old: None, .. } | Change::Deleted { .. } => false,
     }
 }
@@ -140,6 +177,7 @@ pub(super) fn is_readiness_news(change: &Change<PodView>) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::core::v1::Pod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use shipshape_api::NodePatchTaskSpec;
     use shipshape_api::node_patch_task::StepRecord;
@@ -196,19 +234,21 @@ mod tests {
             required_node_daemon_pod_selectors: vec![PodSelector::default()],
             ..NodePatchTaskSpec::default()
         };
+        // By pods of the old node, without and with daemons that are required, and by those of the new one.
         let table = [
-            (TaskStep::Drain, true, true),
-            (TaskStep::Remove, true, true),
-            (TaskStep::Undo, true, true),
-            (TaskStep::Parked, true, true),
-            (TaskStep::Join, false, true),
-            (TaskStep::Cordon, false, true),
-            (TaskStep::Provision, false, false),
+            (TaskStep::Drain, true, true, false),
+            (TaskStep::Remove, true, true, false),
+            (TaskStep::Undo, true, true, true),
+            (TaskStep::Parked, true, true, false),
+            (TaskStep::Join, false, true, true),
+            (TaskStep::Cordon, false, true, false),
+            (TaskStep::Provision, false, false, false),
         ];
-        for (step, without, with) in table {
-            for (spec, wanted) in [
-                (NodePatchTaskSpec::default(), without),
-                (daemons.clone(), with),
+        for (step, without, with, by_new) in table {
+            for (spec, node, wanted) in [
+                (NodePatchTaskSpec::default(), "", without),
+                (daemons.clone(), "", with),
+                (daemons.clone(), "new", by_new),
             ] {
                 let mut task = NodePatchTask::new("task", spec);
                 task.status.get_or_insert_default().step = Some(StepRecord {
@@ -216,9 +256,59 @@ mod tests {
                     since: Time(Timestamp::UNIX_EPOCH),
                     deadline: None,
                 });
-                assert_eq!(waits_for_pods(&task), wanted, "{step:?}");
+                assert_eq!(waits_for_pods(&task, node), wanted, "{step:?} {node}");
             }
         }
+    }
+
+    #[test]
+    fn a_drain_is_woken_by_the_last_of_its_pods_and_by_none_before() {
+        let stores = Stores::new();
+        let on_node = |uid: &str| {
+            let mut pod = Pod::default();
+            pod.metadata.name = Some(uid.to_owned());
+            pod.metadata.namespace = Some("shop".to_owned());
+            pod.metadata.uid = Some(uid.to_owned());
+            pod.metadata.resource_version = Some("1".to_owned());
+            pod.spec.get_or_insert_default().node_name = Some("old".to_owned());
+            pod
+        };
+        let task = NodePatchTask::new(
+            "task",
+            NodePatchTaskSpec {
+                node_name: "old".to_owned(),
+                ..NodePatchTaskSpec::default()
+            },
+        );
+        let leaving = pod(true, false);
+        let deleted = Change::Deleted {
+            old: Arc::new(leaving.clone()),
+        };
+        assert!(moves_drain(&stores, &task, &deleted), "it was the last");
+        stores.pods.learn(on_node("other"));
+        assert!(!moves_drain(&stores, &task, &deleted), "another is left");
+        let ended = PodView {
+            finished: true,
+            ..leaving.clone()
+        };
+        assert!(!moves_drain(
+            &stores,
+            &task,
+            &change(leaving.clone(), ended.clone())
+        ));
+        assert!(!moves_drain(
+            &stores,
+            &task,
+            &change(ended.clone(), ended.clone())
+        ));
+        let at = |second| PodView {
+            gone_by: Some(Timestamp::constant(second, 0)),
+            ..leaving.clone()
+        };
+        assert!(!moves_drain(&stores, &task, &change(at(9), at(3))));
+        assert!(moves_drain(&stores, &task, &change(at(3), at(9))));
+        let stays = change(pod(false, true), pod(false, false));
+        assert!(moves_drain(&stores, &task, &stays));
     }
 
     #[test]
@@ -233,6 +323,12 @@ mod tests {
         };
         evictions.take(&target, None, now);
         assert!(is_as_asked(&evictions, &begins, now));
+        let ended = PodView {
+            finished: true,
+            ..pod(true, false)
+        };
+        let at_once = change(pod(false, true), ended);
+        assert!(!is_as_asked(&evictions, &at_once, now), "it counts no more");
         let goes_on = change(pod(true, true), pod(true, false));
         assert!(!is_as_asked(&evictions, &goes_on, now));
     }
