@@ -30,6 +30,7 @@ pub mod selector;
 pub mod settings;
 pub mod snapshot;
 pub mod span;
+pub mod startup;
 pub mod sweep;
 pub mod syntax;
 pub mod transfer;

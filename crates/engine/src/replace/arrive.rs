@@ -14,7 +14,8 @@ use super::daemons::Daemons;
 use super::draft::{Draft, Milestone};
 use super::facts::{
     group_or_fail, lock_request, machine_record, node_left, node_target, note_protection,
-    old_machine_or_fail, old_node_or_fail, operation, own_node, provider_details, task_key,
+    old_machine_or_fail, old_node_or_fail, operation, own_node, provider_details, takes_pods,
+    task_key,
 };
 use super::undo::gave_up;
 use super::{daemons, member, order, park, passage};
@@ -272,7 +273,7 @@ pub(super) fn join(draft: &mut Draft<'_>) {
         return hold_scale_down(draft, node);
     }
     if let Some(node) = node.filter(|node| node.ready) {
-        if passage::has_passed(draft) {
+        if passage::has_passed(draft) && takes_pods(draft, &node) {
             wait_for_daemons(draft, &node);
         }
         return;

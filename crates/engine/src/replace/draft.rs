@@ -149,6 +149,17 @@ impl<'a> Draft<'a> {
         self.status.conditions.retain(|one| one.type_ != OVERDUE);
     }
 
+    /// Gives the step its whole time once more, from now on: somebody else has used it up.
+    pub(super) fn grant_anew(&mut self) {
+        let limit = self.limit_of(self.status.step_name());
+        let deadline = limit.and_then(|limit| self.now.checked_add(limit).ok());
+        if let Some(step) = &mut self.status.step {
+            step.deadline = deadline.map(Time);
+        }
+        self.status.conditions.retain(|one| one.type_ != OVERDUE);
+        self.look_again();
+    }
+
     /// Stays in the step and says why. The wait ends by a change, at `again`, or at the deadline,
     /// whichever comes first; what follows past the deadline is `expire`'s.
     pub(super) fn wait(&mut self, reason: String, again: Option<SignedDuration>) {

@@ -2,12 +2,15 @@
 //!
 //! Owns the answer for every step. Must not look at the world: the step has just looked and waits.
 
+use shipshape_api::conditions::OVERDUE;
 use shipshape_api::node_patch_task::TaskStep;
 use shipshape_api::reasons::NO_CAPACITY;
 
 use super::draft::Draft;
 use super::undo::gave_up;
 use super::{daemons, leave, member, order, park, passage};
+use crate::condition;
+use crate::startup::startup_taint;
 use crate::view::Observed;
 
 /// Gives the step up in the way that can be undone; where nothing can be, says so and goes on.
@@ -33,6 +36,10 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         TaskStep::Lock => end(draft, "the lock", "LockTimedOut", &waited_for),
         TaskStep::Provision => end(draft, "the replacement", "ProvisionTimedOut", &waited_for),
         TaskStep::Join if passage::is_bounded(draft) => draft.mark_overdue(&waited_for),
+        // The gate had it wait beyond its time. What follows the gate has a time of its own.
+        TaskStep::Join if condition::is_true(&draft.status.conditions, OVERDUE) => {
+            draft.grant_anew();
+        }
         TaskStep::Join => {
             let cause = join_cause(draft, waited_for);
             end(draft, "the join", "JoinTimedOut", &cause);
@@ -74,7 +81,16 @@ fn join_cause(draft: &Draft<'_>, waited_for: String) -> String {
             format!("{waited_for}: node {name} of image {image} has joined and is not ready")
         }
         Observed::Absent => format!("{waited_for}: it has not joined; its image is {image}"),
-        Observed::Present(_) | Observed::Unknown(_) | Observed::NotAsked => waited_for,
+        Observed::Present(node) => match startup_taint(node) {
+            Some(taint) => {
+                let name = &node.name;
+                format!(
+                    "{waited_for}: node {name} of image {image} is ready and keeps taint {taint}"
+                )
+            }
+            None => waited_for,
+        },
+        Observed::Unknown(_) | Observed::NotAsked => waited_for,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use shipshape_api::PendingNodeGoal;
 use shipshape_api::node_patch_task::{
-    AwsDetails, MachineRecord, ProviderDetails, UndoNext, UndoRecord,
+    AwsDetails, MachineRecord, ProviderDetails, TaskStep, UndoNext, UndoRecord,
 };
 use shipshape_api::reasons::NODE_LEFT;
 
@@ -13,6 +13,7 @@ use super::order::is_terminate_first;
 use super::passage;
 use crate::decision::{LockRequest, NodeTarget};
 use crate::machine::{Group, Machine};
+use crate::startup::{NOT_READY, startup_taint};
 use crate::view::{NodeView, Observed};
 
 /// The node this task is about, or `None` after having decided what its absence means.
@@ -72,6 +73,19 @@ pub(super) fn recorded_new_node(draft: &mut Draft<'_>) -> Option<NodeView> {
         Err(Unclear) => {}
     }
     None
+}
+
+/// Whether a ready node takes pods, as far as those go who lift a taint when they have done their part; if not, the
+/// wait is already decided on. A pod that is evicted before would land on another node and move twice. Asked before
+/// pods are moved and not after: by then it would only hold up what cannot be undone.
+pub(super) fn takes_pods(draft: &mut Draft<'_>, node: &NodeView) -> bool {
+    match startup_taint(node) {
+        None => return true,
+        // Every new node has it for a moment: to name it would cost each of them a write.
+        Some(NOT_READY) if draft.status.step_name() == TaskStep::Join => draft.wait_as_usual(None),
+        Some(taint) => draft.wait(format!("taint {taint} of node {} to go", node.name), None),
+    }
+    false
 }
 
 /// The machine behind the old node, or `None` after having decided what its absence means.

@@ -10,7 +10,7 @@ use shipshape_api::reasons::PODS_BLOCKED;
 use shipshape_api::{OnDeadline, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node};
+use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node, takes_pods};
 use super::undo::gave_up;
 use super::{anew, daemons, keep, member, order, park};
 use crate::condition::Truth;
@@ -47,8 +47,14 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
             );
         }
         Ok(Some(node)) => {
-            draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
-            draft.wait_as_usual(None);
+            let is_open = match draft.snapshot.new_node.present() {
+                Some(new) if !order::is_terminate_first(draft) => takes_pods(draft, new),
+                _ => true,
+            };
+            if is_open {
+                draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
+                draft.wait_as_usual(None);
+            }
         }
     }
 }

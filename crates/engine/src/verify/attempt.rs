@@ -19,16 +19,10 @@ use super::outcome::{Ending, LOST_TROUBLE, Trouble, WorkerState, WorkerView};
 use super::settings::Mode;
 use super::{is_gated, worker};
 use crate::decision::Notice;
+use crate::startup::WITHOUT_NETWORK;
 use crate::view::Observed;
 use shipshape_api::reasons;
 
-/// Taints of a node that has no network yet by its own account: the checks would only prove that.
-const NOT_YET: [&str; 4] = [
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/network-unavailable",
-    "node.cilium.io/agent-not-ready",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-];
 /// How soon somebody who gave no answer is asked again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// What Karpenter puts on a node that it has taken in. Until then it may put the taint back.
@@ -93,8 +87,9 @@ impl<'a> Draft<'a> {
         if node.boot_id.is_empty() {
             return Some(("the kubelet to tell its boot id".to_owned(), None));
         }
+        // By its own account it has no network yet: the checks would only prove that.
         let mut taints = node.taints.iter();
-        if let Some(taint) = taints.find(|taint| NOT_YET.contains(&taint.key.as_str())) {
+        if let Some(taint) = taints.find(|taint| WITHOUT_NETWORK.contains(&taint.key.as_str())) {
             return Some((format!("taint {} to go", taint.key), None));
         }
         let is_taken_in = node.labels.get(KARPENTER_REGISTERED).map(String::as_str) == Some("true");

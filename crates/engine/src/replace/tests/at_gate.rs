@@ -5,6 +5,7 @@ use shipshape_api::node_patch_task::UndoNext;
 
 use super::*;
 use crate::verify::passage::Passage;
+use crate::view::TaintView;
 
 fn shut(is_bounded: bool) -> Passage {
     Passage::Shut {
@@ -65,6 +66,26 @@ fn a_join_that_the_gate_holds_up_is_late_and_not_lost() {
     let lost = at(TaskStep::Join, shut(false));
     let decision = decide(&lost, &Settings::default(), late);
     assert_eq!(decision.status.step_name(), TaskStep::Undo);
+}
+
+#[test]
+fn what_follows_a_late_gate_has_its_whole_time() {
+    let hours = |count| start() + jiff::SignedDuration::from_hours(count);
+    let mut world = at(TaskStep::Join, shut(true));
+    let mut status = decide(&world, &Settings::default(), hours(9)).status;
+    world.passage = Passage::Open;
+    world.new_node = Observed::Present(NodeView {
+        taints: vec![TaintView {
+            key: "ebs.csi.aws.com/agent-not-ready".to_owned(),
+            effect: "NoSchedule".to_owned(),
+        }],
+        ..node("new")
+    });
+    for (now, wanted) in [(hours(9), TaskStep::Join), (hours(18), TaskStep::Undo)] {
+        world.task.status = Some(status);
+        status = decide(&world, &Settings::default(), now).status;
+        assert_eq!(status.step_name(), wanted, "{status:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use shipshape_api::{AwsProvider, CspState, DrainOptions, PendingNodeGoal, PodRul
 
 use super::ways_out::{late, next, pending, silent};
 use super::*;
-use crate::view::ScaleDown;
+use crate::view::{ScaleDown, TaintView};
 
 #[test]
 fn a_joining_machine_is_followed_and_neither_asked_for_nor_asked_about_again() {
@@ -27,6 +27,66 @@ fn a_joining_machine_is_followed_and_neither_asked_for_nor_asked_about_again() {
     assert_eq!(made.spec.task_ref.as_ref().unwrap().uid, OPERATION);
     world.pending = pending(PendingNodeGoal::Join, CspState::Creating);
     assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+}
+
+#[test]
+fn a_ready_node_counts_when_its_startup_taints_are_gone_and_no_sooner() {
+    let tainted = |key: &str| {
+        Observed::Present(NodeView {
+            taints: vec![TaintView {
+                key: key.to_owned(),
+                effect: "NoSchedule".to_owned(),
+            }],
+            ..node("new")
+        })
+    };
+    for at in [TaskStep::Join, TaskStep::Cordon] {
+        let mut world = world_at(at);
+        world.new_node = tainted("ebs.csi.aws.com/agent-not-ready");
+        let decision = look(&world);
+        assert_eq!((step(&decision), effects(&decision)), (at, vec![]));
+        let wait = decision.status.waiting_for.unwrap();
+        assert!(
+            wait.contains("taint ebs.csi.aws.com/agent-not-ready"),
+            "{wait}"
+        );
+        world.new_node = tainted("dedicated");
+        let decision = look(&world);
+        let has_gone_on = step(&decision) != at || effects(&decision) == ["EnsureCordoned"];
+        assert!(has_gone_on, "the pool's own taint stays: {decision:?}");
+    }
+    let mut joining = world_at(TaskStep::Join);
+    joining.new_node = tainted("node.kubernetes.io/not-ready");
+    joining.old_node = Observed::Present(node("old"));
+    let decision = look(&joining);
+    assert_eq!(step(&decision), TaskStep::Join);
+    let told = joining.task.status.as_ref().unwrap().waiting_for.clone();
+    assert_eq!(
+        decision.status.waiting_for, told,
+        "a moment is not worth a write"
+    );
+    let decision = decide(&joining, &Settings::default(), late());
+    assert_eq!(step(&decision), TaskStep::Undo, "the wait has an end");
+    let why = decision.status.undo.unwrap().message;
+    assert!(why.contains("taint node.kubernetes.io/not-ready"), "{why}");
+}
+
+#[test]
+fn a_taint_that_comes_when_pods_have_moved_holds_nothing_up() {
+    let tainted = Observed::Present(NodeView {
+        taints: vec![TaintView {
+            key: "node.cilium.io/agent-not-ready".to_owned(),
+            effect: "NoExecute".to_owned(),
+        }],
+        ..node("new")
+    });
+    for at in [TaskStep::Drain, TaskStep::Remove] {
+        let mut world = world_at(at);
+        world.new_node = tainted.clone();
+        let decision = look(&world);
+        let has_gone_on = step(&decision) != at || !decision.effects.is_empty();
+        assert!(has_gone_on, "{at:?}: {decision:?}");
+    }
 }
 
 #[test]
