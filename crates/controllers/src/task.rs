@@ -5,7 +5,7 @@
 
 mod observe;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use shipshape_api::{NodePatchTask, NodePatchTaskStatus};
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
@@ -21,6 +21,9 @@ use crate::report::report;
 
 /// Most looks of one pass: more than a replacement has steps.
 const LOOKS_PER_PASS: usize = 16;
+
+/// How long a step that was just stored may wait for the watch to say so.
+const SILENCE: SignedDuration = SignedDuration::from_secs(5);
 
 /// One pass over one task.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
@@ -91,7 +94,8 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
                 note_failure(&mut status, error);
             }
             tell(context, &read, status, notices).await?;
-            return acted.map(|()| decision.wake);
+            let again = look_again(context, has_moved && !step.is_final(), &decision.effects);
+            return acted.map(|()| decision.wake.into_iter().chain(again).min());
         }
         done = decision.effects;
         snapshot = Box::pin(observe::observe_on(context, snapshot, decision.status)).await;
@@ -99,6 +103,21 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     let status = snapshot.task.status.unwrap_or_default();
     tell(context, &read, status, notices).await?;
     Ok(Some(context.clock.now()))
+}
+
+/// When a pass follows that no event may bring: at once where an eviction was refused, so that it is told by what; and
+/// after a step that is stored before it is looked at, in case the watch is silent.
+fn look_again(context: &Context, has_moved: bool, effects: &[Effect]) -> Option<Timestamp> {
+    let now = context.clock.now();
+    for effect in effects {
+        if let Effect::EvictPod(pod) = effect
+            && context.evictions.refusal(&pod.uid, now).is_some()
+        {
+            return Some(now);
+        }
+    }
+    let silent = has_moved.then(|| now.checked_add(SILENCE));
+    silent.and_then(Result::ok)
 }
 
 fn note_failure(status: &mut NodePatchTaskStatus, error: &PassError) {

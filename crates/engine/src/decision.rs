@@ -237,13 +237,15 @@ impl Effect {
 
 impl Effect {
     /// Whether the step that asks for it must be stored before it is carried out: it creates or
-    /// destroys, or gives away what keeps others off.
+    /// destroys, or gives away what keeps others off. That write fails where another leader has turned
+    /// the task meanwhile, so a pass that was held up for long between two calls ends there.
     pub fn needs_record(&self) -> bool {
         match self {
             Self::EnsureReplacement(_)
             | Self::RemoveEtcdMember(_)
             | Self::DeleteMachine(_)
             | Self::EnsurePending(_)
+            | Self::EvictPod(_)
             | Self::ReleaseLock { .. }
             | Self::DropFinalizer(_) => true,
             Self::Gate(effect) => effect.needs_record(),
@@ -255,7 +257,6 @@ impl Effect {
             | Self::EnsureUncordoned(_)
             | Self::EnsureLabels { .. }
             | Self::MarkNode { .. }
-            | Self::EvictPod(_)
             | Self::ProtectMachine { .. }
             | Self::TagMachine { .. }
             | Self::RestoreGroups

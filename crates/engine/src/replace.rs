@@ -60,22 +60,23 @@ pub fn decide(
 }
 
 /// Whether a pass that has come to this step may look at it at once, before it is stored: on the way
-/// forward the world leads back here after a crash. A turn is stored first.
+/// forward the world leads back here after a crash. A turn is stored first, and so is a step whose first effect
+/// needs that: it would be looked at twice.
 pub fn may_go_on(step: TaskStep) -> bool {
     match step {
-        TaskStep::Provision
-        | TaskStep::Join
+        TaskStep::Join
         | TaskStep::Transfer
         | TaskStep::Settle
         | TaskStep::Cordon
         | TaskStep::Drain
         | TaskStep::Recover
         | TaskStep::RemoveMember
-        | TaskStep::Remove
         | TaskStep::Forget
         | TaskStep::Release
         | TaskStep::Done => true,
         TaskStep::Lock
+        | TaskStep::Provision
+        | TaskStep::Remove
         | TaskStep::Undo
         | TaskStep::Backoff
         | TaskStep::Parked

@@ -255,10 +255,11 @@ impl Look<'_> {
             None => Observed::Unknown("the status names no new machine".to_owned()),
         };
         snapshot.new_node = self.joined_node(self.new_provider_id());
-        snapshot.old_node = self.live_old_node().await;
         if let Some(node) = snapshot.new_node.present() {
             snapshot.new_pods = Observed::Present(drain::pods_as_stored(self.context, &node.name));
+            // Whose the cordon of the old node is matters once the new one may count.
             if node.ready {
+                snapshot.old_node = self.live_old_node().await;
                 snapshot.etcd = self.etcd().await;
             }
         }

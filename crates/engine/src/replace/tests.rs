@@ -479,6 +479,24 @@ fn what_creates_or_destroys_waits_until_its_step_and_its_words_are_stored() {
 }
 
 #[test]
+fn no_pod_leaves_before_the_drain_is_stored() {
+    let mut draining = world_at(TaskStep::Drain);
+    draining.pods = Observed::Present(vec![PodView {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "web-uid".to_owned(),
+        owner: Some(("ReplicaSet".to_owned(), "web".to_owned())),
+        ..PodView::default()
+    }]);
+    let decision = look(&draining);
+    assert_eq!(effects(&decision), ["EvictPod"]);
+    let cordoned = world_at(TaskStep::Cordon).task.status;
+    let is_fine = |read| is_recorded(read, &decision.status, &decision.effects);
+    assert!(!is_fine(cordoned.as_ref()));
+    assert!(is_fine(draining.task.status.as_ref()));
+}
+
+#[test]
 fn a_task_that_has_ended_rests() {
     let world = world_at(TaskStep::Done);
     let decision = look(&world);
