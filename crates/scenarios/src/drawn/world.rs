@@ -157,6 +157,10 @@ pub(super) fn control_planes(dice: &mut Dice, world: &mut Value, spec: &mut Valu
     if let Value::Object(fields) = spec {
         fields.remove("requiredNodeDaemonPodSelectors");
     }
+    // For the same reason attempts must outlast an image that is broken for a while.
+    if spec["replacement"] != "Surge" {
+        put(spec, "maxAttempts", json!(10));
+    }
     let (begin, sick) = (dice.between(0, 200), dice.between(0, count - 1));
     let end = begin + dice.between(5, 200);
     if !dice.happens(50) {
