@@ -10,7 +10,8 @@ use shipshape_api::{NodePatchTask, NodePatchTaskStatus};
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_cluster::{ErrorClass, Key};
-use shipshape_engine::decision::{Effect, Notice};
+use shipshape_engine::decision::{Effect, Notice, PodTarget};
+use shipshape_engine::drain::is_told_refused;
 use shipshape_engine::replace::{decide, is_recorded, may_go_on, step_of};
 use tracing::{Instrument, Span};
 
@@ -94,7 +95,9 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
                 note_failure(&mut status, error);
             }
             tell(context, &read, status, notices).await?;
-            let again = look_again(context, has_moved && !step.is_final(), &decision.effects);
+            let again = look_again(context, &read, &decision.effects);
+            let silence = has_moved && !step.is_final();
+            let again = again.or_else(|| silent_until(context).filter(|_| silence));
             return acted.map(|()| decision.wake.into_iter().chain(again).min());
         }
         done = decision.effects;
@@ -105,19 +108,23 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     Ok(Some(context.clock.now()))
 }
 
-/// When a pass follows that no event may bring: at once where an eviction was refused, so that it is told by what; and
-/// after a step that is stored before it is looked at, in case the watch is silent.
-fn look_again(context: &Context, has_moved: bool, effects: &[Effect]) -> Option<Timestamp> {
+/// A pass follows at once where an eviction was refused, so that it is told by what, and where one was not that had been
+/// before: no event may bring it.
+fn look_again(context: &Context, read: &NodePatchTask, effects: &[Effect]) -> Option<Timestamp> {
     let now = context.clock.now();
-    for effect in effects {
-        if let Effect::EvictPod(pod) = effect
-            && context.evictions.refusal(&pod.uid, now).is_some()
-        {
-            return Some(now);
-        }
-    }
-    let silent = has_moved.then(|| now.checked_add(SILENCE));
-    silent.and_then(Result::ok)
+    let record = read.status.as_ref().and_then(|it| it.drain.as_ref());
+    let is_news = |pod: &PodTarget| {
+        context.evictions.refusal(&pod.uid, now).is_some() || is_told_refused(record, pod)
+    };
+    let mut effects = effects.iter();
+    effects
+        .any(|effect| matches!(effect, Effect::EvictPod(pod) if is_news(pod)))
+        .then_some(now)
+}
+
+/// Until when a step that was stored before it is looked at waits for the watch.
+fn silent_until(context: &Context) -> Option<Timestamp> {
+    context.clock.now().checked_add(SILENCE).ok()
 }
 
 fn note_failure(status: &mut NodePatchTaskStatus, error: &PassError) {

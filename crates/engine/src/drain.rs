@@ -18,7 +18,7 @@ use shipshape_api::{DrainOptions, PodRule, names};
 
 pub use awaited::is_awaited;
 pub use block::Block;
-pub use record::{is_told, of_task, record};
+pub use record::{is_told, is_told_refused, of_task, record};
 
 use crate::decision::PodTarget;
 use crate::selector;

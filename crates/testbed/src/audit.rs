@@ -111,6 +111,12 @@ impl AuditEntry {
         (200..300).contains(&self.code()) && !self.is_dry_run()
     }
 
+    /// Whether the server did what was asked, as far as the log can tell: an answer that nobody waited for any
+    /// more, because a leader had stepped down meanwhile, is noted as a failure of the server.
+    pub fn may_have_succeeded(&self) -> bool {
+        !(400..500).contains(&self.code()) && !self.is_dry_run()
+    }
+
     /// Whether this request is `verb` on `resource` or, with a slash, on `resource/subresource`.
     pub fn is(&self, verb: &str, resource: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

@@ -76,8 +76,7 @@ pub fn examine(
             .entry(entry.user_agent.clone())
             .or_default() += 1;
         if is_operator(entry) && !own.contains(&entry.object()) {
-            let text = format!("pod {} was deleted, not evicted", entry.object());
-            findings.faults.push(text);
+            findings.faults.push(not_evicted(entries, &entry.object()));
         }
     }
     let replaced = deletions.iter().filter(|(it, _)| !refused.contains(it));
@@ -137,6 +136,16 @@ fn is_our_eviction(entry: &AuditEntry) -> bool {
 
 fn removes_pods(entry: &AuditEntry) -> bool {
     (entry.is("delete", "pods") || entry.is("deletecollection", "pods")) && entry.succeeded()
+}
+
+/// A pod that the operator deleted though it is not its own, and how it was answered when it asked for it.
+fn not_evicted(entries: &[AuditEntry], pod: &str) -> String {
+    let made = entries
+        .iter()
+        .filter(|entry| entry.is("create", "pods") && is_operator(entry) && entry.object() == pod);
+    let answers = made.map(|entry| format!(" (its making was answered {})", entry.code()));
+    let answers: String = answers.collect();
+    format!("pod {pod} was deleted, not evicted{answers}")
 }
 
 /// A machine that was taken back leaves the one behind that it was made for.

@@ -4,6 +4,10 @@
 //! would help.
 
 use jiff::Timestamp;
+use shipshape_api::node_patch_task::BlockedEviction;
+
+/// How the server's own words are introduced.
+const REFUSED: &str = "the API server refused: ";
 
 /// Why a pod cannot go now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +75,18 @@ impl Block {
         }
     }
 
+    /// The refusal that a status tells of, word for word; `None` where it tells of something else.
+    pub fn refused_as_told(told: &BlockedEviction) -> Option<Self> {
+        let budgets = told.budget.as_deref().unwrap_or_default();
+        let block = Self::recorded(told.reason.as_deref()?, budgets)?;
+        let Self::Refused { mut budgets, .. } = block else {
+            return None;
+        };
+        budgets.retain(|name| !name.is_empty());
+        let message = told.message.strip_prefix(REFUSED)?.to_owned();
+        Some(Self::Refused { budgets, message })
+    }
+
     /// Whether only a person can help; the others may pass by themselves.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::Budget(_) | Self::Refused { .. })
@@ -128,7 +144,7 @@ impl Block {
                  spec.drain.emptyDir: Evict"
                     .to_owned()
             }
-            Self::Refused { message, .. } => format!("the API server refused: {message}"),
+            Self::Refused { message, .. } => format!("{REFUSED}{message}"),
             Self::Stuck { since, finalizers } if finalizers.is_empty() => {
                 format!(
                     "its grace was over at {since} and it is still there; is its kubelet alive?"

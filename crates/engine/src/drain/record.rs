@@ -6,7 +6,8 @@
 use jiff::Timestamp;
 use shipshape_api::node_patch_task::{BlockedEviction, DetachRecord, DrainRecord};
 
-use super::{DrainMove, DrainPolicy, Scene, next_move};
+use super::{Block, BlockedPod, DrainMove, DrainPolicy, Scene, next_move};
+use crate::decision::PodTarget;
 use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
 use crate::view::PodView;
@@ -23,14 +24,42 @@ pub fn of_task(
 ) -> DrainMove {
     let status = snapshot.task.status.as_ref();
     let record = status.and_then(|status| status.drain.as_ref());
-    next_move(&Scene {
+    let next = next_move(&Scene {
         pods,
         budgets: &snapshot.budgets,
         around: &snapshot.around,
         detaching: record.map_or(&[], |record| record.detaching.as_slice()),
         policy: DrainPolicy::of(snapshot.drain_options(), &settings.drain),
         now,
-    })
+    });
+    with_standing_refusals(next, record)
+}
+
+/// What the server has said of a pod stands while it is asked again, and until it says something else: else each
+/// further question would be told as the end of the block.
+pub(super) fn with_standing_refusals(
+    mut next: DrainMove,
+    record: Option<&DrainRecord>,
+) -> DrainMove {
+    let refusals = record.into_iter().flat_map(|record| &record.blocked);
+    let standing = refusals.filter_map(|told| {
+        let block = Block::refused_as_told(told)?;
+        let pod = next.evict.iter().find(|pod| is_about(told, pod))?.clone();
+        Some(BlockedPod { pod, block })
+    });
+    let standing: Vec<BlockedPod> = standing.collect();
+    next.blocked.splice(0..0, standing);
+    next
+}
+
+/// Whether a record names the pod as one whose eviction was refused.
+pub fn is_told_refused(record: Option<&DrainRecord>, pod: &PodTarget) -> bool {
+    let mut blocked = record.into_iter().flat_map(|record| &record.blocked);
+    blocked.any(|told| is_about(told, pod) && Block::refused_as_told(told).is_some())
+}
+
+fn is_about(told: &BlockedEviction, pod: &PodTarget) -> bool {
+    told.namespace == pod.namespace && told.pod == pod.name
 }
 
 /// Keeps the record of a drain up to date with its move.
@@ -46,7 +75,7 @@ pub fn record(record: &mut Option<DrainRecord>, next: &DrainMove) {
     }
     let blocked = blocked(next);
     match record {
-        Some(known) if known.blocked == blocked && !has_more(&known.detaching, next) => {}
+        Some(known) if is_same(&known.blocked, &blocked) && !has_more(&known.detaching, next) => {}
         Some(known) => {
             known.remaining = remaining;
             known.blocked = blocked;
@@ -73,6 +102,11 @@ pub fn is_told(record: Option<&DrainRecord>, next: &DrainMove) -> bool {
     !blocked.is_empty()
         && blocked.iter().all(|one| record.blocked.contains(one))
         && !has_more(&record.detaching, next)
+}
+
+/// Whether two records name the same, in whatever order.
+fn is_same(known: &[BlockedEviction], blocked: &[BlockedEviction]) -> bool {
+    known.len() == blocked.len() && blocked.iter().all(|one| known.contains(one))
 }
 
 /// Whether a volume is waited for that was not before. One that is detached is left out at the next

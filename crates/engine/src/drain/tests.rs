@@ -425,6 +425,37 @@ fn a_refusal_of_the_server_is_named_and_not_asked_for_again() {
 }
 
 #[test]
+fn a_refusal_stands_while_the_server_is_asked_again() {
+    let mut set = Set::of([pod("a"), pod("b")]);
+    for budgets in [vec![], vec!["hidden".to_owned()]] {
+        let message = "webhook keep.example.com denied the request".to_owned();
+        let refusal = Refusal { budgets, message };
+        set.around.refusals.insert("uid-b".to_owned(), refusal);
+        let mut kept = None;
+        let refused = set.play();
+        record(&mut kept, &refused);
+        let told = kept.clone();
+        assert_eq!(told.as_ref().map(|it| it.blocked.len()), Some(1));
+        // Long enough ago to be asked again: no answer is there yet.
+        set.around.refusals.clear();
+        let again = record::with_standing_refusals(set.play(), kept.as_ref());
+        assert_eq!(evicted(&again), ["a", "b"]);
+        assert_eq!(again.reason(), refused.reason());
+        record(&mut kept, &again);
+        assert_eq!(kept, told, "nothing new is known");
+        assert!(is_told_refused(kept.as_ref(), &again.evict[1]));
+        assert!(!is_told_refused(kept.as_ref(), &again.evict[0]));
+        // The server has let it go.
+        set.pods[1].terminating = true;
+        let granted = record::with_standing_refusals(set.play(), kept.as_ref());
+        set.pods[1].terminating = false;
+        assert_eq!(granted.reason(), None);
+        record(&mut kept, &granted);
+        assert_eq!(kept.unwrap().blocked, vec![]);
+    }
+}
+
+#[test]
 fn a_record_changes_with_what_is_blocked_and_not_with_every_pod_that_leaves() {
     let mut kept = None;
     let set = Set::of([pod("a"), pod("b"), pod("c")]).with([budget("web", 1)]);

@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 3;
 const PARKED: &str = "the node is parked: it takes pods again, gives its slot to the others and is tried \
                       again when nothing is in its way, or at the end of the run";
 const OVERDUE_WORDS: &str =
-    "it counts as overdue and goes on: nothing is left that could be undone";
+    "it counts as overdue and goes on waiting: nothing is left that could be undone";
 
 /// Explains a task.
 pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {

@@ -17,9 +17,9 @@ use crate::stage::is_operator;
 
 /// Pods that the operator made, and may therefore delete.
 pub(crate) fn own_pods(entries: &[AuditEntry]) -> BTreeSet<String> {
-    let made = entries
-        .iter()
-        .filter(|entry| entry.is("create", "pods") && is_operator(entry) && entry.succeeded());
+    let made = entries.iter().filter(|entry| {
+        entry.is("create", "pods") && is_operator(entry) && entry.may_have_succeeded()
+    });
     made.map(AuditEntry::object).collect()
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use shipshape_engine::machine::{MachineState, Token};
 
 use super::*;
+use crate::audit::ResponseStatus;
 
 fn second(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
@@ -209,6 +210,22 @@ fn the_gate_may_open_after_a_worker_there_ended_well_and_not_before() {
     let mut own_word = passage(0);
     own_word[3].user_agent = "shipshape".to_owned();
     assert_eq!(faults(&own_word), [opened]);
+}
+
+#[test]
+fn a_pod_is_the_operators_unless_its_making_was_refused() {
+    let faults = |code: u16| {
+        let mut entries = passage(0);
+        entries[1].response_status = Some(ResponseStatus { code });
+        examine(&entries, &[], &[], Order::NewFirst).faults
+    };
+    // A leader that steps down does not wait for the answer.
+    assert_eq!(faults(504), Vec::<String>::new());
+    let refused = &faults(403)[0];
+    assert!(
+        refused.ends_with("(its making was answered 403)"),
+        "{refused}"
+    );
 }
 
 #[test]
