@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use shipshape_api::node_patch_task::DetachRecord;
 use shipshape_api::{DrainOptions, PodRule, names};
 
-pub use awaited::is_awaited;
+pub use awaited::is_news;
 pub use block::Block;
 pub use record::{is_told, is_told_refused, of_task, record};
 

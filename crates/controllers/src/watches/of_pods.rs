@@ -8,7 +8,7 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::{Change, Key, Store};
 use shipshape_engine::closing::may_reopen;
-use shipshape_engine::drain::is_awaited;
+use shipshape_engine::drain::is_news;
 use shipshape_engine::view::PodView;
 
 use super::wake_all;
@@ -104,29 +104,17 @@ fn is_draining(task: &NodePatchTask) -> bool {
     step == Some(TaskStep::Drain)
 }
 
-/// Whether the drain of a pod's node has something to do about what has become of the pod. One that has ended does
-/// not count any more, so its deletion is no news; nor is it that one goes sooner than it might have.
+/// Whether the drain of a pod's node has something to do about what has become of the pod.
 fn moves_drain(stores: &Stores, task: &NodePatchTask, change: &Change<PodView>) -> bool {
-    let gone = match change {
-        Change::Deleted { old } if old.finished => return false,
-        Change::Deleted { old } => old,
-        Change::Applied {
-            old: Some(old),
-            new,
-        } if old.uid == new.uid && old.terminating && new.terminating => {
-            let is_sooner = new.gone_by <= old.gone_by && new.finalizers == old.finalizers;
-            match (old.finished, new.finished) {
-                (true, true) => return false,
-                (false, true) => new,
-                (_, false) => return !is_sooner,
-            }
-        }
-        Change::Applied { .. } => return true,
+    let (old, new) = match change {
+        Change::Deleted { old } => (Some(old.as_ref()), None),
+        Change::Applied { old, new } => (old.as_deref(), Some(new.as_ref())),
     };
+    let left = stores.pods.by_index(PODS_BY_NODE, &task.spec.node_name);
+    let left = left.iter().map(AsRef::as_ref);
     let status = task.status.as_ref();
     let record = status.and_then(|status| status.drain.as_ref());
-    let left = stores.pods.by_index(PODS_BY_NODE, &task.spec.node_name);
-    is_awaited(gone, left.iter().map(AsRef::as_ref), record)
+    is_news((old, new), left, record)
 }
 
 /// Whether a pod begins to leave that was asked to: its drain has counted it as leaving since it asked.
@@ -280,35 +268,12 @@ mod tests {
                 ..NodePatchTaskSpec::default()
             },
         );
-        let leaving = pod(true, false);
         let deleted = Change::Deleted {
-            old: Arc::new(leaving.clone()),
+            old: Arc::new(pod(true, false)),
         };
         assert!(moves_drain(&stores, &task, &deleted), "it was the last");
         stores.pods.learn(on_node("other"));
         assert!(!moves_drain(&stores, &task, &deleted), "another is left");
-        let ended = PodView {
-            finished: true,
-            ..leaving.clone()
-        };
-        assert!(!moves_drain(
-            &stores,
-            &task,
-            &change(leaving.clone(), ended.clone())
-        ));
-        assert!(!moves_drain(
-            &stores,
-            &task,
-            &change(ended.clone(), ended.clone())
-        ));
-        let at = |second| PodView {
-            gone_by: Some(Timestamp::constant(second, 0)),
-            ..leaving.clone()
-        };
-        assert!(!moves_drain(&stores, &task, &change(at(9), at(3))));
-        assert!(moves_drain(&stores, &task, &change(at(3), at(9))));
-        let stays = change(pod(false, true), pod(false, false));
-        assert!(moves_drain(&stores, &task, &stays));
     }
 
     #[test]

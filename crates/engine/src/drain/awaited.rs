@@ -1,4 +1,4 @@
-//! Which pod that leaves a drain has something new to do for.
+//! What has become of a pod, and whether the drain of its node has something to do about it.
 //!
 //! Each pod of a drain leaves by itself, and mostly nothing follows from it: the others wait for budgets or are on
 //! their way too. Owns when something does. Must not leave out what would move the drain on: in doubt it is woken.
@@ -8,9 +8,32 @@ use shipshape_api::node_patch_task::DrainRecord;
 use super::{Around, Block, skip};
 use crate::view::PodView;
 
+/// Whether a drain has something to do about a pod of its node that was one thing and is now another, or gone. One that
+/// has ended does not count any more, so its deletion is no news; nor is it that one goes sooner than it might have.
+pub fn is_news<'a>(
+    (old, new): (Option<&PodView>, Option<&PodView>),
+    left: impl IntoIterator<Item = &'a PodView>,
+    record: Option<&DrainRecord>,
+) -> bool {
+    let gone = match (old, new) {
+        (Some(old), None) if old.finished => return false,
+        (Some(old), None) => old,
+        (Some(old), Some(new)) if old.uid == new.uid && old.terminating && new.terminating => {
+            let is_sooner = new.gone_by <= old.gone_by && new.finalizers == old.finalizers;
+            match (old.finished, new.finished) {
+                (true, true) => return false,
+                (false, true) => new,
+                (_, false) => return !is_sooner,
+            }
+        }
+        (_, Some(_)) | (None, None) => return true,
+    };
+    is_awaited(gone, left, record)
+}
+
 /// Whether a drain has more to do than to count, now that a pod is gone from its node: it was the last, its volumes
 /// are detached, another waits for its turn, or the record names it as something that no budget will let go.
-pub fn is_awaited<'a>(
+fn is_awaited<'a>(
     gone: &PodView,
     left: impl IntoIterator<Item = &'a PodView>,
     record: Option<&DrainRecord>,
@@ -40,6 +63,7 @@ fn is_named(gone: &PodView, record: Option<&DrainRecord>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use shipshape_api::node_patch_task::BlockedEviction;
 
     use super::*;
@@ -70,6 +94,47 @@ mod tests {
             ..pod("ended")
         };
         assert!(is_awaited(&gone, [&daemon, &ended], None));
+    }
+
+    #[test]
+    fn what_a_pod_goes_through_on_its_way_out_is_no_news_but_its_end_may_be() {
+        let other = pod("other");
+        let stays = pod("gone");
+        let leaving = |second| PodView {
+            terminating: true,
+            gone_by: Some(Timestamp::constant(second, 0)),
+            ..pod("gone")
+        };
+        let ended = PodView {
+            finished: true,
+            ..leaving(9)
+        };
+        let held = PodView {
+            finalizers: vec!["example.com/keep".to_owned()],
+            ..leaving(9)
+        };
+        let another = PodView {
+            uid: "another".to_owned(),
+            ..leaving(3)
+        };
+        // What it was and is, and whether that is news beside another pod, and where it is the last.
+        let table = [
+            (Some(leaving(9)), None, false, true),
+            (Some(ended.clone()), None, false, false),
+            (Some(leaving(9)), Some(ended.clone()), false, true),
+            (Some(ended.clone()), Some(ended), false, false),
+            (Some(leaving(9)), Some(leaving(3)), false, false),
+            (Some(leaving(3)), Some(leaving(9)), true, true),
+            (Some(leaving(9)), Some(held), true, true),
+            (Some(leaving(9)), Some(another), true, true),
+            (Some(stays.clone()), Some(leaving(9)), true, true),
+            (None, Some(stays), true, true),
+        ];
+        for (old, new, beside, last) in table {
+            let change = (old.as_ref(), new.as_ref());
+            assert_eq!(is_news(change, [&other], None), beside, "{change:?}");
+            assert_eq!(is_news(change, [], None), last, "{change:?}");
+        }
     }
 
     #[test]
