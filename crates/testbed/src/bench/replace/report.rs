@@ -191,18 +191,18 @@ fn last_line(pairs: &[Pair]) -> Option<String> {
     })
 }
 
-/// Whether a node of the largest cluster costs more than one of the smallest.
+/// Whether a node of the largest cluster costs more than one of the smallest. A machine's own speed changes within the
+/// hour, so a size may be rolled several times, before and after the others: their mean counts.
 fn growth(rolls: &[&Roll]) -> Option<String> {
     let alike = |roll: &&&Roll| !roll.is_slow() && roll.case.boot.is_zero();
-    let smallest = rolls
-        .iter()
-        .filter(alike)
-        .min_by_key(|roll| roll.case.nodes)?;
-    let largest = rolls
-        .iter()
-        .filter(alike)
-        .max_by_key(|roll| roll.case.nodes)?;
-    let growth = largest.cpu_per_node() / smallest.cpu_per_node();
+    let sizes = || rolls.iter().filter(alike).map(|roll| roll.case.nodes);
+    let mean = |nodes: u32| {
+        let same = rolls.iter().filter(alike);
+        let costs = same.filter(|roll| roll.case.nodes == nodes);
+        let costs: Vec<f64> = costs.map(|roll| roll.cpu_per_node()).collect();
+        costs.iter().sum::<f64>() / as_f64(costs.len() as u64)
+    };
+    let growth = mean(sizes().max()?) / mean(sizes().min()?);
     (growth > CPU_GROWTH)
         .then(|| format!("a node of the largest cluster costs {growth:.2} times the CPU"))
 }
