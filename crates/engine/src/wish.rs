@@ -55,7 +55,9 @@ pub fn of_run(run: &NodePatchRun, wish: RunWish) -> Result<Granted, Refused> {
             ending(&status),
         )),
         _ if is_aborted => refuse("is called off and ends; create a new run to go on"),
-        _ if is_over(&status) => refuse("has ended; there is nothing left to pause or call off"),
+        _ if is_over(&status) => {
+            refuse("has ended; there is nothing left to pause, resume or call off")
+        }
         RunWish::Pause => Ok(pause(run, &status)),
         RunWish::Resume => Ok(resume(run, &status)),
         RunWish::Abort => Ok(Granted {

@@ -4,7 +4,7 @@
 //! sentence. Writes nothing.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -201,6 +201,13 @@ fn not_usable(options: &ClusterOptions, error: &KubeconfigError) -> Failure {
         (KubeconfigError::LoadContext(_), Some(context)) => Failure::WrongInput(format!(
             "--context {context}: the kubeconfig has no such context"
         )),
+        (KubeconfigError::CurrentContextNotSet, _) if options.kubeconfig.is_some() => {
+            let file = options.kubeconfig.as_deref().unwrap_or(Path::new(""));
+            Failure::WrongInput(format!(
+                "--kubeconfig {}: it names no current context; give --context NAME, or set one there",
+                file.display()
+            ))
+        }
         (KubeconfigError::ReadConfig(..) | KubeconfigError::CurrentContextNotSet, _) => {
             Failure::NoCluster(why)
         }

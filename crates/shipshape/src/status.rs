@@ -128,6 +128,8 @@ impl Watch {
         ];
         runs.synced().await;
         tasks.synced().await;
+        // What was there at the start is drawn anyway, and no change.
+        let _drawn = tokio::time::timeout(Duration::ZERO, changed.notified()).await;
         Self {
             runs,
             tasks,

@@ -91,12 +91,13 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match (text, text.strip_prefix("1/")) {
+        // A point has its number behind this sign, and no part has.
+        let part = text.split_once('/').filter(|_| !text.contains('#'));
+        let every = part.map(|(one, every)| (one, every.parse().unwrap_or(0)));
+        match (text, every) {
             ("all", _) => Ok(Self::Every(1)),
-            (_, Some(part)) => match part.parse() {
-                Ok(every) if every > 0 => Ok(Self::Every(every)),
-                _ => Err(format!("{text:?} is not a part such as 1/3")),
-            },
+            (_, Some(("1", every))) if every > 0 => Ok(Self::Every(every)),
+            (_, Some(_)) => Err(format!("{text:?} is not a part such as 1/3")),
             (one, None) => one.parse().map(Self::One),
         }
     }

@@ -1,5 +1,7 @@
 //! A plan for people.
 
+use std::path::Path;
+
 use jiff::SignedDuration;
 use shipshape_api::node_patch_run::{FindingRecord, Wave};
 use shipshape_engine::forecast::{Fate, WaveTurn};
@@ -35,9 +37,14 @@ pub(super) fn of(preview: &Preview, options: &PlanOptions, is_coloured: bool) ->
         preview.dry_runs
     ));
     if preview.candidates > 0 {
+        // What came by standard input is used up.
+        let file = if options.file == Path::new("-") {
+            "FILE".to_owned()
+        } else {
+            options.file.display().to_string()
+        };
         lines.push(format!(
-            "Rehearse it: shipshape simulate --from-cluster -f {}",
-            options.file.display()
+            "Rehearse it: shipshape simulate --from-cluster -f {file}"
         ));
     }
     format!("{}\n", lines.join("\n"))
