@@ -39,12 +39,16 @@ const SOFT: &str = "PreferNoSchedule";
 /// Key of a taint that keeps pods off the node, and goes when it can take them.
 pub fn startup_taint(node: &NodeView) -> Option<&str> {
     let hard = node.taints.iter().filter(|taint| taint.effect != SOFT);
-    hard.map(|taint| taint.key.as_str()).find(|key| {
-        WITHOUT_NETWORK.contains(key)
-            || OTHERS.contains(key)
-            || key.ends_with(OF_AGENTS)
-            || DECLARED.iter().any(|prefix| key.starts_with(prefix))
-    })
+    hard.map(|taint| taint.key.as_str())
+        .find(|key| goes_by_itself(key))
+}
+
+/// Whether a taint of this key is of a node that is starting, and not of its pool.
+pub fn goes_by_itself(key: &str) -> bool {
+    WITHOUT_NETWORK.contains(&key)
+        || OTHERS.contains(&key)
+        || key.ends_with(OF_AGENTS)
+        || DECLARED.iter().any(|prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use shipshape_api::{NodePatchRunSpec, names};
 use shipshape_engine::plan::is_candidate;
 use shipshape_engine::selector::UnknownOperator;
+use shipshape_engine::startup::goes_by_itself;
 use shipshape_engine::view::NodeView;
 use shipshape_simulator::cloud::{GroupSpec, MachineSize};
 
@@ -188,8 +189,11 @@ fn group(node: &Node) -> GroupSpec {
 /// Taints that belong to the node, and not to a state that it is in.
 fn taints(node: &Node) -> Vec<Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
+    let (gate, _, _) = names::DEFAULT_GATE_TAINT;
     let is_state = |taint: &Taint| {
-        taint.key.starts_with("node.kubernetes.io/") || taint.key == names::TAINT_OUTDATED
+        taint.key.starts_with("node.kubernetes.io/")
+            || [names::TAINT_OUTDATED, gate].contains(&taint.key.as_str())
+            || goes_by_itself(&taint.key)
     };
     let taints = taints.unwrap_or_default().into_iter();
     taints.filter(|taint| !is_state(taint)).collect()

@@ -12,7 +12,9 @@ fn node(name: &str, zone: &str) -> Node {
         "metadata": { "name": name, "labels": {
             "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "team": "shop" } },
         "spec": { "taints": [{ "key": "dedicated", "value": "shop", "effect": "NoSchedule" },
-                             { "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }] },
+                             { "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" },
+                             { "key": "node-ready/unverified", "effect": "NoSchedule" },
+                             { "key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute" }] },
         "status": { "allocatable": { "cpu": "1900m", "memory": "7Gi", "pods": "29" } },
     }))
     .unwrap()
