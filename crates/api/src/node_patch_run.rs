@@ -128,7 +128,8 @@ pub struct NodePatchRunSpec {
     /// What the taint on all nodes of the plan asks of the scheduler until they are replaced. Absent means:
     /// to prefer other nodes; and in a cluster of more than a hundred nodes, of which the scheduler looks at
     /// a part only, not to use the first nodes of the plan, half of the cluster at most, until a pod finds no
-    /// place.
+    /// place. `NoSchedule` closes all nodes of the plan; they take pods again only where a task takes its
+    /// attempt back and a pod finds no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outdated_taint_effect: Option<OutdatedTaintEffect>,
     /// Pods that make the node they run on important.

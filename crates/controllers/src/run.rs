@@ -12,11 +12,10 @@ mod preflight;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::Api;
 pub use preflight::ask_dry_runs;
 use shipshape_api::NodePatchRun;
 use shipshape_api::node_patch_run::NodePatchRunStatus;
-use shipshape_cluster::error::{call, in_full};
+use shipshape_cluster::error::in_full;
 use shipshape_cluster::queue::Outcome;
 use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Effect, Notice};
@@ -27,6 +26,7 @@ use crate::context::Context;
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::report::report;
+use crate::slots::may_begin;
 
 /// One pass over one run.
 pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
@@ -53,7 +53,9 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
         return Ok(Some(context.clock.now()));
     }
     let decision = decide(&snapshot, &context.settings, context.clock.now());
-    if begins_nodes(&decision.effects) && !is_as_read(context, key, &snapshot.run).await? {
+    let meta = &snapshot.run.metadata;
+    let read = (meta.uid.as_deref(), meta.generation);
+    if !may_begin(context, key, read, &decision.effects).await? {
         return Ok(Some(context.clock.now()));
     }
     let provider = &snapshot.run.spec.provider;
@@ -70,27 +72,6 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     status.last_error = told.map(ToString::to_string);
     tell(context, &snapshot.run, status, &notices).await?;
     acted.map(|()| decision.wake)
-}
-
-fn begins_nodes(effects: &[Effect]) -> bool {
-    let mut effects = effects.iter();
-    effects.any(|effect| matches!(effect, Effect::GrantSlots { slots, .. } if !slots.is_empty()))
-}
-
-/// Whether nobody has changed a run's spec since the store had it, or deleted it: a limit that somebody has lowered, a
-/// pause or an end binds the next node, however late the watch is. Only the metadata are asked for, because a run
-/// is as long as its plan. If somebody has, the store has the run as it is now.
-async fn is_as_read(context: &Context, key: &Key, run: &NodePatchRun) -> Result<bool, PassError> {
-    let api: Api<NodePatchRun> = Api::namespaced(context.client.clone(), &key.namespace);
-    let object = format!("NodePatchRun {key}");
-    let live = call("get", object, api.get_metadata_opt(&key.name)).await?;
-    let is_same = live.is_some_and(|live| {
-        live.metadata.uid == run.metadata.uid && live.metadata.generation == run.metadata.generation
-    });
-    if !is_same {
-        context.stores.runs.refetch(key).await?;
-    }
-    Ok(is_same)
 }
 
 /// Whether people should hear of a failure, or the next pass just looks anew: somebody else wrote first, or the

@@ -5,11 +5,13 @@
 //! has no slot in between, has lost it. A store alone may be old: a slot for a task that is over would stay.
 //! Must not write.
 
-use shipshape_api::{NodePatchRunSpec, NodePatchTask};
+use kube::Api;
+use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask};
 use shipshape_cluster::Key;
-use shipshape_cluster::error::in_full;
+use shipshape_cluster::error::{call, in_full};
 use shipshape_cluster::node::Live;
 use shipshape_engine::admit::Down;
+use shipshape_engine::decision::Effect;
 use shipshape_engine::ledger::{Ledger, Role, Slot, Slotless};
 use shipshape_engine::plan;
 use shipshape_engine::relic;
@@ -17,6 +19,7 @@ use shipshape_engine::view::{NodeView, Observed};
 
 use crate::answer::answer;
 use crate::context::{Context, NODES_DOWN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
+use crate::error::PassError;
 use crate::relics::view_of;
 
 /// The ledger, read live, and what it lacks.
@@ -45,6 +48,32 @@ pub(crate) async fn look(context: &Context) -> (Observed<Ledger>, Slotless) {
         context.clock.now(),
     );
     (Observed::Present(ledger), slotless)
+}
+
+/// Whether effects that begin nodes may be carried out: nobody has changed the run's spec since it was read, or deleted
+/// it. A limit that somebody has lowered, a pause or an end binds the next node, however late the watch is. Only the
+/// metadata are asked for, because a run is as long as its plan. If somebody has, the store has the run as it is now.
+pub(crate) async fn may_begin(
+    context: &Context,
+    run: &Key,
+    (uid, generation): (Option<&str>, Option<i64>),
+    effects: &[Effect],
+) -> Result<bool, PassError> {
+    let begins =
+        |effect: &Effect| matches!(effect, Effect::GrantSlots { slots, .. } if !slots.is_empty());
+    if !effects.iter().any(begins) {
+        return Ok(true);
+    }
+    let api: Api<NodePatchRun> = Api::namespaced(context.client.clone(), &run.namespace);
+    let object = format!("NodePatchRun {run}");
+    let live = call("get", object, api.get_metadata_opt(&run.name)).await?;
+    let is_same = live.is_some_and(|live| {
+        live.metadata.uid.as_deref() == uid && live.metadata.generation == generation
+    });
+    if !is_same {
+        context.stores.runs.refetch(run).await?;
+    }
+    Ok(is_same)
 }
 
 /// What is taken, whether the ledger knows or not.

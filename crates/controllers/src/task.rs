@@ -13,12 +13,14 @@ use shipshape_cluster::{ErrorClass, Key};
 use shipshape_engine::decision::{Effect, Notice, PodTarget};
 use shipshape_engine::drain::is_told_refused;
 use shipshape_engine::replace::{decide, is_recorded, may_go_on, step_of};
+use shipshape_engine::snapshot::TaskSnapshot;
 use tracing::{Instrument, Span};
 
 use crate::context::Context;
 use crate::error::PassError;
 use crate::perform::perform;
 use crate::report::report;
+use crate::slots::may_begin;
 
 /// Most looks of one pass: more than a replacement has steps.
 const LOOKS_PER_PASS: usize = 16;
@@ -78,6 +80,9 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             tell(context, &read, decision.status, notices).await?;
             return Ok(Some(context.clock.now()));
         }
+        if !may_take_slot(context, &snapshot, &decision.effects).await? {
+            return Ok(Some(context.clock.now()));
+        }
         let provider = read.spec.provider.as_ref();
         let acted = perform(context, provider, &decision.effects).await;
         let has_moved = step != step_of(&snapshot);
@@ -101,11 +106,25 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             return acted.map(|()| decision.wake.into_iter().chain(again).min());
         }
         done = decision.effects;
-        snapshot = Box::pin(observe::observe_on(context, snapshot, decision.status)).await;
+        let look = observe::observe_on(context, snapshot, decision.status, &done);
+        snapshot = Box::pin(look).await;
     }
     let status = snapshot.task.status.unwrap_or_default();
     tell(context, &read, status, notices).await?;
     Ok(Some(context.clock.now()))
+}
+
+/// Whether a slot that the task takes for itself, coming back, is still its run's to give.
+async fn may_take_slot(
+    context: &Context,
+    snapshot: &TaskSnapshot,
+    effects: &[Effect],
+) -> Result<bool, PassError> {
+    let task = &snapshot.task;
+    let namespace = task.metadata.namespace.clone().unwrap_or_default();
+    let run = Key::new(namespace, task.spec.run_name.clone());
+    let read = (Some(task.spec.run_uid.as_str()), snapshot.run.generation);
+    may_begin(context, &run, read, effects).await
 }
 
 /// A pass follows at once where an eviction was refused, so that it is told by what, and where one was not that had been

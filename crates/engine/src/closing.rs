@@ -4,12 +4,13 @@
 //! every node of a small cluster, so that a soft taint is enough for a moved pod to land where it may
 //! stay. Of a large one it scores about half, misses the new nodes at times, and the pod moves twice.
 //! There the first nodes of a plan are closed, half of the cluster at most: what is left is open, and
-//! among it the scheduler finds the new nodes. A pod that finds no place opens them all again. Must not
-//! close anything on its own: taints are marks of `run`.
+//! among it the scheduler finds the new nodes. A pod that finds no place opens them all again. Where the run
+//! itself asks for closed nodes, they are opened only for pods that its tasks take back from new nodes: those have
+//! nowhere else to go. Must not close anything on its own: taints are marks of `run`.
 
 use jiff::Timestamp;
 use shipshape_api::gates::OutdatedTaintEffect;
-use shipshape_api::{NodePatchRun, NodePatchRunSpec};
+use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask, NodePatchTaskStatus, TaskStep};
 
 use crate::run::is_over;
 
@@ -25,16 +26,12 @@ pub struct Homeless {
     pub since: Timestamp,
 }
 
-/// How many nodes from the beginning of a plan are closed, in a cluster of so many, where the run leaves
-/// it open.
+/// How many nodes from the beginning of a plan are closed, in a cluster of so many.
 pub fn closed(spec: &NodePatchRunSpec, planned: usize, nodes: usize) -> Option<i32> {
-    if spec.outdated_taint_effect.is_some() {
-        return None;
-    }
-    let count = if nodes > SCORED {
-        planned.min(nodes / 2)
-    } else {
-        0
+    let count = match spec.outdated_taint_effect {
+        Some(OutdatedTaintEffect::NoSchedule) => planned,
+        None if nodes > SCORED => planned.min(nodes / 2),
+        Some(OutdatedTaintEffect::PreferNoSchedule) | None => 0,
     };
     i32::try_from(count).ok().filter(|count| *count > 0)
 }
@@ -45,14 +42,13 @@ pub fn effect(run: &NodePatchRun, number: usize) -> OutdatedTaintEffect {
     let is_reopened = status.is_some_and(|status| status.reopened.is_some());
     let closed = status.and_then(|status| status.plan.as_ref()?.closed);
     let closed = closed.and_then(|count| usize::try_from(count).ok());
-    let is_closed = !is_reopened && closed.is_some_and(|count| number < count);
-    run.spec.outdated_taint_effect.unwrap_or({
-        if is_closed {
-            OutdatedTaintEffect::NoSchedule
-        } else {
-            OutdatedTaintEffect::PreferNoSchedule
-        }
-    })
+    let is_closed = closed.is_some_and(|count| number < count);
+    match run.spec.outdated_taint_effect {
+        _ if is_reopened => OutdatedTaintEffect::PreferNoSchedule,
+        Some(said) => said,
+        None if is_closed => OutdatedTaintEffect::NoSchedule,
+        None => OutdatedTaintEffect::PreferNoSchedule,
+    }
 }
 
 /// Whether the run has come to ask for soft taints after it has closed nodes.
@@ -64,27 +60,39 @@ pub fn is_overruled(run: &NodePatchRun) -> bool {
     run.spec.outdated_taint_effect == soft && closed.is_some_and(|status| !is_over(status))
 }
 
-/// Whether the run keeps nodes closed that a homeless pod would open.
-pub fn may_reopen(run: &NodePatchRun) -> bool {
-    let Some(status) = &run.status else {
-        return false;
-    };
-    run.spec.outdated_taint_effect.is_none()
-        && status.reopened.is_none()
-        && !is_over(status)
-        && status
-            .plan
-            .as_ref()
-            .is_some_and(|plan| plan.closed.is_some())
+/// Whether the run keeps nodes closed, which a homeless pod may open.
+pub fn keeps_closed(run: &NodePatchRun) -> bool {
+    let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    let closed = run.status.as_ref().filter(|status| {
+        status.reopened.is_none() && status.plan.as_ref().is_some_and(|it| it.closed.is_some())
+    });
+    run.spec.outdated_taint_effect != soft && closed.is_some_and(|status| !is_over(status))
+}
+
+/// Whether a homeless pod opens what the run keeps closed. Where somebody has asked for closed nodes, a pod may have to
+/// wait for a new one; but not for ever, while a task that takes its attempt back empties just those.
+pub fn may_reopen<'a>(
+    run: &NodePatchRun,
+    open: impl IntoIterator<Item = &'a NodePatchTask>,
+) -> bool {
+    let is_own_choice = run.spec.outdated_taint_effect.is_none();
+    keeps_closed(run) && (is_own_choice || open.into_iter().any(is_taking_back))
+}
+
+fn is_taking_back(task: &NodePatchTask) -> bool {
+    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+    step == Some(TaskStep::Undo)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use shipshape_api::NodePatchRunStatus;
     use shipshape_api::conditions::COMPLETED;
     use shipshape_api::node_patch_run::RunPlan;
+    use shipshape_api::node_patch_task::StepRecord;
 
     use super::*;
     use crate::condition::{self, Claim, Truth};
@@ -107,11 +115,27 @@ mod tests {
                 ..spec
             };
             assert_eq!(closed(&said, planned, nodes), None, "the run says it");
+            let said = NodePatchRunSpec {
+                outdated_taint_effect: Some(OutdatedTaintEffect::NoSchedule),
+                ..said
+            };
+            let all = i32::try_from(planned).ok().filter(|all| *all > 0);
+            assert_eq!(closed(&said, planned, nodes), all, "the run says it");
         }
     }
 
+    fn at(step: TaskStep) -> NodePatchTask {
+        let mut task = NodePatchTask::default();
+        task.status.get_or_insert_default().step = Some(StepRecord {
+            name: step,
+            since: Time(Timestamp::UNIX_EPOCH),
+            deadline: None,
+        });
+        task
+    }
+
     #[test]
-    fn a_run_that_says_what_it_wants_gets_it() {
+    fn a_run_that_says_what_it_wants_gets_it_until_tasks_take_pods_back() {
         let (soft, hard) = (
             OutdatedTaintEffect::PreferNoSchedule,
             OutdatedTaintEffect::NoSchedule,
@@ -122,7 +146,8 @@ mod tests {
             (None, None, false, [soft, soft]),
             (Some(soft), Some(2), false, [soft, soft]),
             (Some(hard), None, false, [hard, hard]),
-            (Some(hard), Some(2), true, [hard, hard]),
+            (Some(hard), Some(2), false, [hard, hard]),
+            (Some(hard), Some(2), true, [soft, soft]),
         ];
         for (asked, closed, is_reopened, expected) in table {
             let mut run = NodePatchRun::default();
@@ -138,8 +163,13 @@ mod tests {
             });
             let effects = [effect(&run, 1), effect(&run, 2)];
             assert_eq!(effects, expected, "{asked:?} {closed:?} {is_reopened}");
-            let may = asked.is_none() && closed.is_some() && !is_reopened;
-            assert_eq!(may_reopen(&run), may);
+            let is_chosen = asked.is_none() && closed.is_some();
+            let keeps = closed.is_some() && asked != Some(soft) && !is_reopened;
+            assert_eq!(keeps_closed(&run), keeps);
+            assert_eq!(may_reopen(&run, []), is_chosen && !is_reopened);
+            let (draining, undoing) = (at(TaskStep::Drain), at(TaskStep::Undo));
+            assert_eq!(may_reopen(&run, [&draining]), is_chosen && !is_reopened);
+            assert_eq!(may_reopen(&run, [&draining, &undoing]), keeps);
             let overruled = asked == Some(soft) && closed.is_some() && !is_reopened;
             assert_eq!(is_overruled(&run), overruled);
             let over = run.status.as_mut().unwrap();
@@ -150,7 +180,7 @@ mod tests {
                 message: String::new(),
             };
             condition::set(&mut over.conditions, claim, None, Timestamp::UNIX_EPOCH);
-            assert!(!may_reopen(&run) && !is_overruled(&run), "it is over");
+            assert!(!keeps_closed(&run) && !is_overruled(&run), "it is over");
         }
     }
 }

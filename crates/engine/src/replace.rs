@@ -130,6 +130,16 @@ pub fn has_lost_place(task: &NodePatchTask) -> bool {
     })
 }
 
+/// Whether a task has ended badly and left its new machine beside the old one.
+pub fn has_surplus(task: &NodePatchTask) -> bool {
+    task.status.as_ref().is_some_and(|status| {
+        let keeps_machine = status.undo.as_ref().is_some_and(|undo| undo.keeps_machine);
+        status.step_name() == TaskStep::Failed
+            && !condition::is_true(&status.conditions, OLD_DELETED)
+            && keeps_machine
+    })
+}
+
 /// The step a task is in. A task without a record has just been made and waits for its lock; that
 /// needs no record, because the lock's name follows from the node's.
 pub fn step_of(snapshot: &TaskSnapshot) -> TaskStep {

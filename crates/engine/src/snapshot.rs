@@ -43,6 +43,8 @@ pub struct RunSnapshot {
     pub failed: usize,
     /// How many of those are gone without a replacement: their old machine went first.
     pub lost: usize,
+    /// How many of those have left a new machine that could not be emptied, beside the old one.
+    pub surplus: usize,
     /// How many nodes of the plan are there and have no task; counted once the run is at its end.
     pub untried: usize,
     /// How many other runs in the same cloud have not ended.
@@ -187,9 +189,20 @@ pub struct RunView {
     pub last_round: bool,
     /// The run's spec, if the run is there: the limits under which a slot is granted again.
     pub spec: Option<Box<NodePatchRunSpec>>,
+    /// Which version of the spec that is.
+    pub generation: Option<i64>,
 }
 
 impl TaskSnapshot {
+    /// How many attempts the node has: as its run says now, so that whoever lowers it stops the damage. The task's
+    /// own copy speaks for a run that is gone.
+    pub fn max_attempts(&self) -> i32 {
+        match &self.run.spec {
+            Some(run) => run.max_attempts(),
+            None => self.task.spec.max_attempts(),
+        }
+    }
+
     /// How the node is emptied: as its run says now, so that what people are told to set there helps. The
     /// task's own copy speaks for a run that is gone.
     pub fn drain_options(&self) -> Option<&DrainOptions> {

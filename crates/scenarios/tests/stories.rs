@@ -49,6 +49,7 @@ stories! {
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",
     closed_nodes: "closed-nodes.yaml",
+    closed_undone: "closed-undone.yaml",
     cloud_read_lag: "cloud-read-lag.yaml",
     control_planes: "control-planes.yaml",
     control_planes_terminate_first: "control-planes-terminate-first.yaml",

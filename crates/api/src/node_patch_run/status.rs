@@ -159,8 +159,9 @@ pub struct RunPlan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = schema::atomic(100))]
     pub partitions: Vec<Partition>,
-    /// How many nodes from the beginning take no new pods until they are replaced, where
-    /// `spec.outdatedTaintEffect` is absent: in a cluster of more than a hundred nodes, half of them at most.
+    /// How many nodes from the beginning take no new pods until they are replaced: all where
+    /// `spec.outdatedTaintEffect` was `NoSchedule`; where it was absent, in a cluster of more than a hundred
+    /// nodes, half of them at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::at_least(0))]
     pub closed: Option<i32>,

@@ -18,7 +18,7 @@ use shipshape_engine::ledger::{Ledger, Role, Slotless};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
-use shipshape_engine::replace::has_lost_place;
+use shipshape_engine::replace::{has_lost_place, has_surplus};
 use shipshape_engine::run::is_over;
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
@@ -82,7 +82,7 @@ pub(super) async fn observe(
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
         down: look.down(&taken),
         unmarked: look.unmarked(),
-        homeless: look.homeless(),
+        homeless: look.homeless(&open),
         marked: look.marked(open.is_empty()),
         newcomers: look.newcomers(&waiting, &open).await,
         untried: look.untried(&waiting, &open),
@@ -93,6 +93,7 @@ pub(super) async fn observe(
             .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
         lost: failed.iter().filter(|task| has_lost_place(task)).count(),
+        surplus: failed.iter().filter(|task| has_surplus(task)).count(),
         last_failure: last_failure(&failed),
         begun_within_hour: look.begun_within_hour(),
         others: others(context, &run),

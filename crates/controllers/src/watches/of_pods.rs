@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, TaskStep};
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::{Change, Key, Store};
-use shipshape_engine::closing::may_reopen;
+use shipshape_engine::closing::keeps_closed;
 use shipshape_engine::drain::is_news;
 use shipshape_engine::view::PodView;
 
@@ -74,7 +74,7 @@ pub(super) fn wake_for_homeless(
     };
     let was_homeless = old.as_ref().is_some_and(|old| old.homeless_since.is_some());
     if new.homeless_since.is_some() && !was_homeless {
-        for run in runs.list().iter().filter(|run| may_reopen(run)) {
+        for run in runs.list().iter().filter(|run| keeps_closed(run)) {
             queue.add(Key::of(run.as_ref()));
         }
     }

@@ -116,7 +116,7 @@ fn in_flight(told: &mut Explanation, run: &NodePatchRun, tasks: &[&NodePatchTask
     if let Some((deadline, task)) = deadlines.min_by_key(|(deadline, _)| *deadline) {
         told.until = Some(deadline);
         let node = &task.spec.node_name;
-        let then = after_deadline(task, run.spec.drain.as_ref());
+        let then = after_deadline(task, Some(&run.spec));
         told.then = then.map(|then| format!("of node {node}: {then}"));
     }
 }

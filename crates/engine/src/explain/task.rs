@@ -8,7 +8,8 @@ use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
 use shipshape_api::node_patch_task::{BlockedEviction, ParkRecord, UndoNext};
 use shipshape_api::reasons::NO_CAPACITY;
 use shipshape_api::{
-    DrainOptions, NodePatchRun, NodePatchTask, NodePatchTaskStatus, OnDeadline, TaskStep,
+    DrainOptions, NodePatchRun, NodePatchRunSpec, NodePatchTask, NodePatchTaskStatus, OnDeadline,
+    TaskStep,
 };
 
 use super::{Blocker, Explanation, Scene, name_of, step_of, wait};
@@ -31,7 +32,8 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
     let mut told = Explanation::about(format!("task {}", name_of(&task.metadata)));
     let status = task.status.clone().unwrap_or_default();
     let step = step_of(task);
-    told.state = state(task, &status);
+    let run = run_of(task, scene).map(|run| &run.spec);
+    told.state = state(task, &status, attempt_limit(task, run));
     let waits_for = status.waiting_for.as_deref().filter(|_| !step.is_final());
     told.waits_for = waits_for.map(wait);
     if let Some(record) = status.step.as_ref() {
@@ -41,7 +43,7 @@ pub fn task(task: &NodePatchTask, scene: &Scene<'_>) -> Explanation {
         told.since = task.metadata.creation_timestamp.as_ref().map(|at| at.0);
     }
     if told.until.is_some() {
-        told.then = after_deadline(task, drain_options(task, scene));
+        told.then = after_deadline(task, run);
     }
     let drain = status.drain.as_ref().filter(|_| waits_for_pods(step));
     for blocked in drain.iter().flat_map(|drain| &drain.blocked) {
@@ -102,11 +104,19 @@ fn run_of<'a>(task: &NodePatchTask, scene: &Scene<'a>) -> Option<&'a NodePatchRu
     runs.find(|run| run.metadata.uid.as_deref() == uid)
 }
 
-fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
+/// How many attempts the node has: as the run says now, or the task for one that is gone.
+fn attempt_limit(task: &NodePatchTask, run: Option<&NodePatchRunSpec>) -> i32 {
+    let asked_again = task.status.as_ref().and_then(|status| status.attempt_limit);
+    asked_again.unwrap_or_else(|| match run {
+        Some(run) => run.max_attempts(),
+        None => task.spec.max_attempts(),
+    })
+}
+
+fn state(task: &NodePatchTask, status: &NodePatchTaskStatus, limit: i32) -> String {
     let node = &task.spec.node_name;
     let run = &task.spec.run_name;
     let attempt = status.attempt.unwrap_or(1);
-    let limit = status.attempt_limit.unwrap_or(task.spec.max_attempts());
     let step = status.step_name();
     if step == TaskStep::Done {
         return match &status.new_node_name {
@@ -143,12 +153,12 @@ fn state(task: &NodePatchTask, status: &NodePatchTaskStatus) -> String {
     )
 }
 
-/// What follows when the current step is past its deadline.
-pub fn after_deadline(task: &NodePatchTask, drain: Option<&DrainOptions>) -> Option<String> {
+/// What follows when the current step is past its deadline: as the run says now, or the task for one that is gone.
+pub fn after_deadline(task: &NodePatchTask, run: Option<&NodePatchRunSpec>) -> Option<String> {
+    let drain = run.map_or(&task.spec.drain, |run| &run.drain).as_ref();
     let status = task.status.as_ref();
     let attempt = status.and_then(|status| status.attempt).unwrap_or(1);
-    let limit = status.and_then(|status| status.attempt_limit);
-    let limit = limit.unwrap_or(task.spec.max_attempts());
+    let limit = attempt_limit(task, run);
     let undone = if attempt < limit {
         format!(
             "the attempt is undone: the new machine goes, the node stays in service, and attempt {} \
@@ -234,12 +244,6 @@ fn is_leaving_etcd(status: &NodePatchTaskStatus, step: TaskStep, choice: OnDeadl
             | TaskStep::Done
             | TaskStep::Failed => false,
         }
-}
-
-/// How the node is emptied: as the run says now, or the task for one that is gone.
-fn drain_options<'a>(task: &'a NodePatchTask, scene: &Scene<'a>) -> Option<&'a DrainOptions> {
-    let run = run_of(task, scene);
-    run.map_or(&task.spec.drain, |run| &run.spec.drain).as_ref()
 }
 
 fn on_deadline(options: Option<&DrainOptions>) -> OnDeadline {

@@ -8,7 +8,7 @@ use shipshape_api::node_patch_task::{
     BlockedEviction, DrainRecord, ParkRecord, StepRecord, UndoNext, UndoRecord,
 };
 use shipshape_api::selectors::PodSelector;
-use shipshape_api::{DrainOptions, NodePatchRunSpec, NodePatchTaskSpec, PendingNode};
+use shipshape_api::{NodePatchRunSpec, NodePatchTaskSpec, PendingNode};
 
 use super::*;
 use crate::drain::Block;
@@ -153,12 +153,15 @@ fn the_words_after_a_deadline_follow_the_attempts_and_the_drain_options() {
     cordon.status.as_mut().unwrap().terminate_first = Some(true);
     assert!(then(&cordon).contains("is parked"), "as replace::expire");
     let drain = task_at(TaskStep::Drain);
-    let force: DrainOptions = serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap();
-    assert!(
-        after_deadline(&drain, Some(&force))
-            .unwrap()
-            .contains("Force")
-    );
+    let run = NodePatchRunSpec {
+        drain: serde_json::from_str(r#"{"onDeadline":"Force"}"#).unwrap(),
+        max_attempts: Some(1),
+        ..NodePatchRunSpec::default()
+    };
+    let then = after_deadline(&drain, Some(&run)).unwrap();
+    assert!(then.contains("Force"), "{then}");
+    let then = after_deadline(&task_at(TaskStep::Join), Some(&run)).unwrap();
+    assert!(then.contains("the last"), "as the run says now: {then}");
     assert_eq!(after_deadline(&task_at(TaskStep::Parked), None), None);
 }
 
@@ -268,13 +271,9 @@ fn every_word_of_a_block_is_found_again() {
 fn the_last_attempt_is_not_promised_another_by_a_park() {
     for step in [TaskStep::Drain, TaskStep::Settle, TaskStep::Recover] {
         let mut last = task_at(step);
-        assert!(
-            after_deadline(&last, last.spec.drain.as_ref())
-                .unwrap()
-                .contains("is parked")
-        );
+        assert!(after_deadline(&last, None).unwrap().contains("is parked"));
         last.status.as_mut().unwrap().attempt = Some(3);
-        let told = after_deadline(&last, last.spec.drain.as_ref()).unwrap();
+        let told = after_deadline(&last, None).unwrap();
         assert!(told.contains("counts as failed"), "{step:?}: {told}");
         assert!(!told.contains("parked"), "{step:?}: {told}");
     }

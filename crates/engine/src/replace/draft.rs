@@ -313,7 +313,7 @@ impl<'a> Draft<'a> {
     pub(super) fn attempt_limit(&self) -> i32 {
         self.status
             .attempt_limit
-            .unwrap_or_else(|| self.snapshot.task.spec.max_attempts())
+            .unwrap_or_else(|| self.snapshot.max_attempts())
     }
 
     pub(super) fn claim(

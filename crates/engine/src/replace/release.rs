@@ -162,7 +162,7 @@ fn try_again(draft: &mut Draft<'_>) {
     draft.status.etcd = None;
     let attempt = draft.status.attempt.unwrap_or(1) + 1;
     draft.status.attempt = Some(attempt);
-    draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.task.spec.max_attempts());
+    draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.max_attempts());
     draft.notice(Notice::normal("AskedAgain", message.clone()));
     if order::is_old_gone(draft) {
         // Only the machine is missing; the next attempt asks for it.

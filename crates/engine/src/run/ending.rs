@@ -133,6 +133,7 @@ impl Draft<'_> {
         let parts = [
             Some(format!("{succeeded} node(s) replaced, {failed} failed")),
             self.lost_places(),
+            self.surplus(),
             (left > 0).then(|| format!("{left} had left by themselves")),
             (untried > 0).then(|| format!("{untried} are there and were never begun")),
         ];
@@ -160,12 +161,17 @@ impl Draft<'_> {
         if condition::is_true(&self.decision.status.conditions, ABORTED) {
             return self.let_go();
         }
-        let lost = self.lost_places();
-        let warning = lost.is_some();
+        let parts = [self.lost_places(), self.surplus()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let warning = !parts.is_empty();
+        let left = if warning {
+            parts.join(", ")
+        } else {
+            "nothing is left half done".to_owned()
+        };
         let message = format!(
-            "called off after {} node(s); {}",
-            self.snapshot.succeeded,
-            lost.unwrap_or_else(|| "nothing is left half done".to_owned())
+            "called off after {} node(s); {left}",
+            self.snapshot.succeeded
         );
         self.decision.notices.push(Notice {
             warning,
@@ -180,6 +186,14 @@ impl Draft<'_> {
     fn lost_places(&self) -> Option<String> {
         let lost = self.snapshot.lost;
         (lost > 0).then(|| format!("{lost} node(s) are gone without a replacement"))
+    }
+
+    /// Says how many machines there are too many, if there are.
+    fn surplus(&self) -> Option<String> {
+        let count = self.snapshot.surplus;
+        (count > 0).then(|| {
+            format!("{count} new machine(s) that could not be emptied stay in their groups")
+        })
     }
 
     /// Lets the object go whenever somebody wants it to.

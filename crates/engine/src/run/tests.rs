@@ -83,6 +83,7 @@ fn snapshot() -> RunSnapshot {
         succeeded: 0,
         failed: 0,
         lost: 0,
+        surplus: 0,
         untried: 0,
         others: 0,
         last_failure: None,
@@ -400,6 +401,29 @@ fn a_node_that_is_gone_without_a_replacement_pauses_the_run_until_somebody_knows
     let mut told = ended.notices.iter().map(|one| one.message.as_str());
     let words = "1 node(s) are gone without a replacement";
     assert!(told.any(|one| one.ends_with(words)), "{:?}", ended.notices);
+}
+
+#[test]
+fn a_machine_that_could_not_be_emptied_is_told_of_at_every_ending() {
+    let snapshot = RunSnapshot {
+        ledger: ledger(&[]),
+        succeeded: 2,
+        failed: 1,
+        surplus: 1,
+        ..planned()
+    };
+    for abort in [Some(true), None] {
+        let mut snapshot = snapshot.clone();
+        snapshot.run.spec.abort = abort;
+        let mut told = Vec::new();
+        for _ in 0..5 {
+            let decision = look(&snapshot);
+            told.extend(decision.notices.into_iter().map(|one| one.message));
+            snapshot.run.status = Some(decision.status);
+        }
+        let words = "1 new machine(s) that could not be emptied stay in their groups";
+        assert!(told.iter().any(|one| one.contains(words)), "{told:?}");
+    }
 }
 
 #[test]

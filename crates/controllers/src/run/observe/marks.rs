@@ -2,6 +2,9 @@
 //!
 //! Owns how many are looked at in one pass. Must not write: the marks are effects of the decision.
 
+use std::sync::Arc;
+
+use shipshape_api::NodePatchTask;
 use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::node_patch_run::{Partition, RunPlan};
 use shipshape_cluster::Key;
@@ -63,8 +66,8 @@ impl Look<'_> {
     }
 
     /// Pods that wanted a place before the run cannot be helped by opening its nodes.
-    pub(super) fn homeless(&self) -> Option<Homeless> {
-        if !closing::may_reopen(self.run) {
+    pub(super) fn homeless(&self, open: &[Arc<NodePatchTask>]) -> Option<Homeless> {
+        if !closing::may_reopen(self.run, open.iter().map(Arc::as_ref)) {
             return None;
         }
         let begun = self.run.metadata.creation_timestamp.as_ref()?.0;

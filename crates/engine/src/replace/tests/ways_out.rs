@@ -1,6 +1,7 @@
 //! Tables for the ways out: deadlines, attempts, undo, calling off, modes and gates.
 
 use jiff::SignedDuration;
+use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::OVERDUE;
 use shipshape_api::gates::{LabelTransfer, ReplacementMode, Stability};
 use shipshape_api::node_patch_task::UndoNext;
@@ -91,6 +92,19 @@ fn a_lost_replacement_is_tried_again_until_the_attempts_are_used_up() {
         let last = next(&world, start());
         assert_eq!(undo_next(&last), Some(UndoNext::Fail));
     }
+}
+
+#[test]
+fn a_run_that_has_come_to_allow_fewer_attempts_is_heard() {
+    let mut world = world_at(TaskStep::Join);
+    world.pending = pending(PendingNodeGoal::Join, CspState::Failed);
+    world.task.spec.max_attempts = Some(3);
+    world.run.spec = Some(Box::new(NodePatchRunSpec {
+        max_attempts: Some(1),
+        ..NodePatchRunSpec::default()
+    }));
+    let ended = next(&world, start());
+    assert_eq!(undo_next(&ended), Some(UndoNext::Fail));
 }
 
 #[test]
