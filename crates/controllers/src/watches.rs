@@ -15,6 +15,7 @@ use shipshape_api::{NodePatchRun, NodePatchTask, NodePatchTaskStatus, PendingNod
 use shipshape_cluster::queue::Queue;
 use shipshape_cluster::store::{Following, Settings};
 use shipshape_cluster::{Change, Key, Store};
+use shipshape_engine::closing::is_taking_back;
 use shipshape_engine::drain::is_guarded;
 use shipshape_engine::run::{is_braked, is_over};
 use shipshape_engine::view::{BudgetView, NodeView, is_kept};
@@ -161,7 +162,7 @@ pub(crate) async fn synced(context: &Context) {
     }
 }
 
-/// A task wakes itself, and its run when it comes, goes or ends. Any run may wait for its node; for its
+/// A task wakes itself, and its run when it comes, goes or ends, or has pods to take back. Any run may wait for its node; for its
 /// slot they are woken when that is free.
 fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<NodePatchTask>) {
     let task = change.object();
@@ -170,7 +171,9 @@ fn wake_for_task(runs: &Store<NodePatchRun>, queues: &Queues, change: &Change<No
         Change::Applied { old, new } => {
             let standing = standing_of(new);
             let was = old.as_ref().map(|old| standing_of(old));
-            (was != Some(standing), standing == Standing::Open)
+            let took_back = old.as_ref().is_some_and(|old| is_taking_back(old));
+            let is_news = was != Some(standing) || took_back != is_taking_back(new);
+            (is_news, standing == Standing::Open)
         }
         Change::Deleted { .. } => (true, false),
     };

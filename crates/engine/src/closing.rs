@@ -10,7 +10,7 @@
 
 use jiff::Timestamp;
 use shipshape_api::gates::OutdatedTaintEffect;
-use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask, NodePatchTaskStatus, TaskStep};
+use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask, TaskStep};
 
 use crate::run::is_over;
 
@@ -63,8 +63,11 @@ pub fn is_overruled(run: &NodePatchRun) -> bool {
 /// Whether the run keeps nodes closed, which a homeless pod may open.
 pub fn keeps_closed(run: &NodePatchRun) -> bool {
     let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    // A plan of an earlier version does not count what its run has asked to close.
+    let is_asked_for = run.spec.outdated_taint_effect == Some(OutdatedTaintEffect::NoSchedule);
     let closed = run.status.as_ref().filter(|status| {
-        status.reopened.is_none() && status.plan.as_ref().is_some_and(|it| it.closed.is_some())
+        let plan = status.plan.as_ref();
+        status.reopened.is_none() && plan.is_some_and(|it| is_asked_for || it.closed.is_some())
     });
     run.spec.outdated_taint_effect != soft && closed.is_some_and(|status| !is_over(status))
 }
@@ -79,9 +82,12 @@ pub fn may_reopen<'a>(
     keeps_closed(run) && (is_own_choice || open.into_iter().any(is_taking_back))
 }
 
-fn is_taking_back(task: &NodePatchTask) -> bool {
-    let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
-    step == Some(TaskStep::Undo)
+/// Whether the task takes its attempt back and has pods to move for that: they may have no place but old nodes.
+pub fn is_taking_back(task: &NodePatchTask) -> bool {
+    task.status.as_ref().is_some_and(|status| {
+        let is_emptying = status.drain.as_ref().is_some_and(|it| it.remaining > 0);
+        status.step_name() == TaskStep::Undo && is_emptying
+    })
 }
 
 #[cfg(test)]
@@ -92,7 +98,7 @@ mod tests {
     use shipshape_api::NodePatchRunStatus;
     use shipshape_api::conditions::COMPLETED;
     use shipshape_api::node_patch_run::RunPlan;
-    use shipshape_api::node_patch_task::StepRecord;
+    use shipshape_api::node_patch_task::{DrainRecord, StepRecord};
 
     use super::*;
     use crate::condition::{self, Claim, Truth};
@@ -124,12 +130,17 @@ mod tests {
         }
     }
 
-    fn at(step: TaskStep) -> NodePatchTask {
+    fn at(step: TaskStep, remaining: i32) -> NodePatchTask {
         let mut task = NodePatchTask::default();
-        task.status.get_or_insert_default().step = Some(StepRecord {
+        let status = task.status.get_or_insert_default();
+        status.step = Some(StepRecord {
             name: step,
             since: Time(Timestamp::UNIX_EPOCH),
             deadline: None,
+        });
+        status.drain = Some(DrainRecord {
+            remaining,
+            ..DrainRecord::default()
         });
         task
     }
@@ -164,12 +175,13 @@ mod tests {
             let effects = [effect(&run, 1), effect(&run, 2)];
             assert_eq!(effects, expected, "{asked:?} {closed:?} {is_reopened}");
             let is_chosen = asked.is_none() && closed.is_some();
-            let keeps = closed.is_some() && asked != Some(soft) && !is_reopened;
+            let keeps = (is_chosen || asked == Some(hard)) && !is_reopened;
             assert_eq!(keeps_closed(&run), keeps);
             assert_eq!(may_reopen(&run, []), is_chosen && !is_reopened);
-            let (draining, undoing) = (at(TaskStep::Drain), at(TaskStep::Undo));
-            assert_eq!(may_reopen(&run, [&draining]), is_chosen && !is_reopened);
-            assert_eq!(may_reopen(&run, [&draining, &undoing]), keeps);
+            // One that drains its old node, one whose new node is empty or never was, and one that empties it.
+            let others = [at(TaskStep::Drain, 1), at(TaskStep::Undo, 0)];
+            assert_eq!(may_reopen(&run, &others), is_chosen && !is_reopened);
+            assert_eq!(may_reopen(&run, [&at(TaskStep::Undo, 1)]), keeps);
             let overruled = asked == Some(soft) && closed.is_some() && !is_reopened;
             assert_eq!(is_overruled(&run), overruled);
             let over = run.status.as_mut().unwrap();

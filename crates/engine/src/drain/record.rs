@@ -24,31 +24,32 @@ pub fn of_task(
 ) -> DrainMove {
     let status = snapshot.task.status.as_ref();
     let record = status.and_then(|status| status.drain.as_ref());
-    let next = next_move(&Scene {
+    next_move(&Scene {
         pods,
         budgets: &snapshot.budgets,
         around: &snapshot.around,
         detaching: record.map_or(&[], |record| record.detaching.as_slice()),
         policy: DrainPolicy::of(snapshot.drain_options(), &settings.drain),
         now,
-    });
-    with_standing_refusals(next, record)
+    })
 }
 
 /// What the server has said of a pod stands while it is asked again, and until it says something else: else each
-/// further question would be told as the end of the block.
-pub(super) fn with_standing_refusals(
-    mut next: DrainMove,
-    record: Option<&DrainRecord>,
-) -> DrainMove {
-    let refusals = record.into_iter().flat_map(|record| &record.blocked);
-    let standing = refusals.filter_map(|told| {
+/// further question would be told as the end of the block. What the record names comes first, in its order: the
+/// first is the one that people are told of.
+pub fn with_standing_refusals(mut next: DrainMove, record: Option<&DrainRecord>) -> DrainMove {
+    let told: &[BlockedEviction] = record.map_or(&[], |record| &record.blocked);
+    let standing = told.iter().filter_map(|told| {
         let block = Block::refused_as_told(told)?;
         let pod = next.evict.iter().find(|pod| is_about(told, pod))?.clone();
         Some(BlockedPod { pod, block })
     });
     let standing: Vec<BlockedPod> = standing.collect();
-    next.blocked.splice(0..0, standing);
+    next.blocked.extend(standing);
+    next.blocked.sort_by_key(|one| {
+        let place = told.iter().position(|told| is_about(told, &one.pod));
+        place.unwrap_or(usize::MAX)
+    });
     next
 }
 

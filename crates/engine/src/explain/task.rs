@@ -106,11 +106,12 @@ fn run_of<'a>(task: &NodePatchTask, scene: &Scene<'a>) -> Option<&'a NodePatchRu
 
 /// How many attempts the node has: as the run says now, or the task for one that is gone.
 fn attempt_limit(task: &NodePatchTask, run: Option<&NodePatchRunSpec>) -> i32 {
-    let asked_again = task.status.as_ref().and_then(|status| status.attempt_limit);
-    asked_again.unwrap_or_else(|| match run {
+    let status = task.status.clone().unwrap_or_default();
+    let limit = status.attempt_limit.unwrap_or_else(|| match run {
         Some(run) => run.max_attempts(),
         None => task.spec.max_attempts(),
-    })
+    });
+    limit.max(status.attempt.unwrap_or(1))
 }
 
 fn state(task: &NodePatchTask, status: &NodePatchTaskStatus, limit: i32) -> String {

@@ -311,9 +311,10 @@ impl<'a> Draft<'a> {
 
     /// The last attempt that is allowed.
     pub(super) fn attempt_limit(&self) -> i32 {
-        self.status
-            .attempt_limit
-            .unwrap_or_else(|| self.snapshot.max_attempts())
+        let limit = self.status.attempt_limit;
+        let limit = limit.unwrap_or_else(|| self.snapshot.max_attempts());
+        // One that was lowered ends with the attempt that is under way.
+        limit.max(self.status.attempt.unwrap_or(1))
     }
 
     pub(super) fn claim(

@@ -17,6 +17,7 @@ use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
 use crate::machine::{MachineId, MachineState};
+use crate::view::PodView;
 
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
@@ -183,12 +184,13 @@ fn drain_move(draft: &mut Draft<'_>) -> Option<DrainMove> {
     let pods = draft
         .look(&draft.snapshot.pods, "which pods are left")
         .ok()?;
-    Some(drain::of_task(
-        draft.snapshot,
-        &pods.unwrap_or_default(),
-        draft.settings,
-        draft.now,
-    ))
+    Some(drain_of(draft, &pods.unwrap_or_default()))
+}
+
+/// The next move of a drain that is under way, with the refusals that stand.
+pub(super) fn drain_of(draft: &Draft<'_>, pods: &[PodView]) -> DrainMove {
+    let next = drain::of_task(draft.snapshot, pods, draft.settings, draft.now);
+    drain::with_standing_refusals(next, draft.status.drain.as_ref())
 }
 
 /// Entered when the old node was seen empty. Left when the cloud says that its machine is gone. Asks

@@ -97,10 +97,18 @@ fn rest_left(draft: &Draft<'_>, record: &ParkRecord) -> Option<SignedDuration> {
     let settings = draft.settings;
     let rested = draft.now.duration_since(record.since.0);
     let left = |rest: SignedDuration| Some(rest - rested).filter(SignedDuration::is_positive);
-    let for_room = left(settings.retry_backoff_max).filter(|_| record.reason == NO_CAPACITY);
+    let asks_again = record.reason == NO_CAPACITY || has_refusal(draft);
+    let for_room = left(settings.retry_backoff_max).filter(|_| asks_again);
     let for_last_round = left(settings.park_rest).filter(|_| draft.snapshot.run.last_round);
     let soonest = [for_room, for_last_round].into_iter().flatten().min()?;
     Some(soonest.min(settings.resync))
+}
+
+/// Whether the server has refused to let a pod go for a reason that nothing shows from here.
+fn has_refusal(draft: &Draft<'_>) -> bool {
+    let record = draft.status.drain.iter();
+    let mut blocked = record.flat_map(|record| &record.blocked);
+    blocked.any(|told| drain::Block::refused_as_told(told).is_some())
 }
 
 /// Whether the old node carries no cordon of ours; if not, what follows is already decided on.
@@ -125,11 +133,12 @@ fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
 }
 
 /// Whether what was in the way is gone: no pod is blocked, and the important pods are ready if the
-/// run asks for that. Whether the cloud has room again only another try can tell.
+/// run asks for that. Whether the cloud has room again, or the server lets a pod go that it has refused, only another
+/// try can tell.
 fn is_way_free(draft: &Draft<'_>, record: &ParkRecord) -> bool {
+    let has_rested = draft.now.duration_since(record.since.0) >= draft.settings.retry_backoff_max;
     if record.reason == NO_CAPACITY {
-        let rested = draft.now.duration_since(record.since.0);
-        return rested >= draft.settings.retry_backoff_max;
+        return has_rested;
     }
     if record.reason == NO_PROVIDER_ID {
         let node = own_node(draft);
@@ -147,6 +156,11 @@ fn is_way_free(draft: &Draft<'_>, record: &ParkRecord) -> bool {
         return false;
     };
     let next = drain::of_task(draft.snapshot, pods, draft.settings, draft.now);
+    let told = draft.status.drain.as_ref();
+    let mut evict = next.evict.iter();
+    if !has_rested && evict.any(|pod| drain::is_told_refused(told, pod)) {
+        return false;
+    }
     let is_stable = match gate(draft) {
         Ok(None) => true,
         Ok(Some(_)) => draft.snapshot.unstable.present().is_some_and(Vec::is_empty),

@@ -154,7 +154,7 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     let pods = pods.unwrap_or_default();
-    let next = drain::of_task(draft.snapshot, &pods, draft.settings, draft.now);
+    let next = leave::drain_of(draft, &pods);
     if next.is_done() {
         drain::record(&mut draft.status.drain, &next);
         return true;

@@ -7,6 +7,7 @@ use shipshape_api::conditions::OLD_DELETED;
 use super::ways_out::{late, next};
 use super::*;
 use crate::admit::Down;
+use crate::drain::Refusal;
 use crate::ledger::{Ledger, Role, Slot};
 use crate::snapshot::RunView;
 
@@ -54,6 +55,34 @@ fn a_parked_node_comes_back_when_the_way_is_free_with_a_slot_of_its_own() {
     assert_eq!(effects(&look(&world)), ["GrantSlots"]);
     world.slot = Observed::Present(());
     assert_eq!(step_of(&next(&world, late())), TaskStep::Cordon);
+}
+
+#[test]
+fn a_node_whose_pod_the_server_refused_comes_back_after_a_rest_and_no_sooner() {
+    let mut draining = world_at(TaskStep::Drain);
+    draining.pods = Observed::Present(vec![pod("a")]);
+    let refusal = Refusal {
+        budgets: Vec::new(),
+        message: "webhook keep.example.com denied the request".to_owned(),
+    };
+    draining
+        .around
+        .refusals
+        .insert(pod("a").uid.clone(), refusal);
+    let mut world = next(&draining, late());
+    assert_eq!(step_of(&world), TaskStep::Parked);
+    world.old_node = Observed::Present(node("old"));
+    world.slot = Observed::Absent;
+    world.around.refusals.clear();
+    let rest = Settings::default().retry_backoff_max;
+    let second = SignedDuration::from_secs(1);
+    let is_resuming = |world: &TaskSnapshot| {
+        let status = world.task.status.as_ref().unwrap();
+        status.parked.as_ref().unwrap().resuming
+    };
+    // Nobody asks the server while the node is parked: what it has said is all that is known.
+    assert!(!is_resuming(&next(&world, late() + rest - second)));
+    assert!(is_resuming(&next(&world, late() + rest)));
 }
 
 #[test]

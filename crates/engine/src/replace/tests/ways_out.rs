@@ -2,12 +2,13 @@
 
 use jiff::SignedDuration;
 use shipshape_api::NodePatchRunSpec;
-use shipshape_api::conditions::OVERDUE;
+use shipshape_api::conditions::{OLD_DELETED, OVERDUE};
 use shipshape_api::gates::{LabelTransfer, ReplacementMode, Stability};
-use shipshape_api::node_patch_task::UndoNext;
+use shipshape_api::node_patch_task::{UndoNext, UndoRecord};
 use shipshape_api::{CspState, DrainOptions, OnDeadline, PendingNodeGoal};
 
 use super::*;
+use crate::condition::{Claim, Truth};
 use crate::snapshot::PendingView;
 
 pub(super) fn late() -> Timestamp {
@@ -92,6 +93,31 @@ fn a_lost_replacement_is_tried_again_until_the_attempts_are_used_up() {
         let last = next(&world, start());
         assert_eq!(undo_next(&last), Some(UndoNext::Fail));
     }
+}
+
+#[test]
+fn a_machine_that_stays_beside_the_old_one_is_one_too_many() {
+    let mut task = world_at(TaskStep::Done).task;
+    let status = task.status.as_mut().unwrap();
+    status.step.as_mut().unwrap().name = TaskStep::Failed;
+    status.conditions.clear();
+    assert!(!has_surplus(&task), "its new machine is gone");
+    task.status.as_mut().unwrap().undo = Some(UndoRecord {
+        reason: "CalledOff".to_owned(),
+        message: String::new(),
+        next: UndoNext::CallOff,
+        keeps_machine: true,
+    });
+    assert!(has_surplus(&task) && !has_lost_place(&task));
+    let claim = Claim {
+        kind: OLD_DELETED,
+        truth: Truth::True,
+        reason: "MachineGone",
+        message: String::new(),
+    };
+    let status = task.status.as_mut().unwrap();
+    condition::set(&mut status.conditions, claim, None, start());
+    assert!(!has_surplus(&task), "it stands in the place of the old one");
 }
 
 #[test]
