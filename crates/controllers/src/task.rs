@@ -106,8 +106,7 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             return acted.map(|()| decision.wake.into_iter().chain(again).min());
         }
         done = decision.effects;
-        let look = observe::observe_on(context, snapshot, decision.status, &done);
-        snapshot = Box::pin(look).await;
+        snapshot = Box::pin(observe::observe_on(context, snapshot, decision.status)).await;
     }
     let status = snapshot.task.status.unwrap_or_default();
     tell(context, &read, status, notices).await?;

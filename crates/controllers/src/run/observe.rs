@@ -51,6 +51,7 @@ pub(super) async fn observe(
         run: &run,
         uid: run.metadata.uid.clone().unwrap_or_default(),
     };
+    look.recall_open().await?;
     let mut open = look.tasks(Standing::Open);
     if open.is_empty() {
         // Before the next partition may begin, every node of this one is looked at once more.
@@ -129,6 +130,21 @@ impl Look<'_> {
     fn tasks(&self, standing: Standing) -> Vec<Arc<NodePatchTask>> {
         let tasks = &self.context.stores.tasks;
         tasks.by_index(TASKS_BY_RUN, &run_term(&self.uid, standing))
+    }
+
+    /// A run that is over begins anew where one of its nodes is tried again, and holds the autoscaler off. Whether one is
+    /// must not be told by an old copy of a task, whose end the run was ended by.
+    async fn recall_open(&self) -> Result<(), PassError> {
+        if !self.is_over() {
+            return Ok(());
+        }
+        for standing in [Standing::Open, Standing::Parked] {
+            for task in self.tasks(standing) {
+                let key = Key::of(task.as_ref());
+                self.context.stores.tasks.refetch(&key).await?;
+            }
+        }
+        Ok(())
     }
 
     fn plan(&self) -> Option<&Arc<RunPlan>> {

@@ -19,7 +19,6 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::store::spare;
 use shipshape_engine::admit;
-use shipshape_engine::decision::Effect;
 use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role, needs_slot};
 use shipshape_engine::machine::{MachineId, MachineState};
@@ -64,54 +63,24 @@ pub(super) async fn observe(
         task: &task,
     };
     snapshot.run = look.run().await?;
-    look_at(context, &mut snapshot, Known::default()).await;
+    look_at(context, &mut snapshot).await;
     Ok(Some(snapshot))
 }
 
-/// Looks at what another step of the same pass needs, or at what the last effects have come to, for a status that
-/// is not stored yet.
+/// Looks at what another step of the same pass needs, for a status that is not stored yet.
 pub(super) async fn observe_on(
     context: &Context,
     before: TaskSnapshot,
     status: NodePatchTaskStatus,
-    done: &[Effect],
 ) -> TaskSnapshot {
-    let known = Known::after(&before, &status, done);
     let mut snapshot = TaskSnapshot::of(before.task);
     snapshot.task.status = Some(status);
     snapshot.run = before.run;
-    look_at(context, &mut snapshot, known).await;
+    look_at(context, &mut snapshot).await;
     snapshot
 }
 
-/// What the last look of this pass has read live, and what was done since has not touched: a second look at the
-/// same step need not ask again.
-#[derive(Default)]
-struct Known {
-    old_node: Option<NodeView>,
-    new_node: Option<NodeView>,
-    lock: Option<LockView>,
-}
-
-impl Known {
-    fn after(before: &TaskSnapshot, status: &NodePatchTaskStatus, done: &[Effect]) -> Self {
-        match done {
-            _ if step_of(before) != status.step_name() => Self::default(),
-            [Effect::AcquireLock(_)] => Self {
-                old_node: before.old_node.present().cloned(),
-                ..Self::default()
-            },
-            [Effect::EnsureCordoned(_)] => Self {
-                new_node: before.new_node.present().cloned(),
-                lock: before.lock.present().cloned(),
-                ..Self::default()
-            },
-            _ => Self::default(),
-        }
-    }
-}
-
-async fn look_at(context: &Context, snapshot: &mut TaskSnapshot, known: Known) {
+async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
     let task = snapshot.task.clone();
     let look = Look {
         context,
@@ -119,21 +88,15 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot, known: Known) {
     };
     let step = step_of(snapshot);
     match step {
-        TaskStep::Lock => look.before_lock(snapshot, known.old_node).await,
+        TaskStep::Lock => look.before_lock(snapshot).await,
         TaskStep::Provision => snapshot.new_machine = look.replacement().await,
         TaskStep::Join => look.while_joining(snapshot).await,
         TaskStep::Transfer => snapshot.new_node = look.live_new_node().await,
         TaskStep::Settle | TaskStep::Recover => snapshot.unstable = look.unstable(),
         TaskStep::Cordon => {
             snapshot.old_node = look.live_old_node().await;
-            snapshot.new_node = match known.new_node {
-                Some(node) => Observed::Present(node),
-                None => look.live_new_node().await,
-            };
-            snapshot.lock = match known.lock {
-                Some(lock) => Observed::Present(lock),
-                None => look.lock().await,
-            };
+            snapshot.new_node = look.live_new_node().await;
+            snapshot.lock = look.lock().await;
             if !task.spec.required_node_daemon_pod_selectors.is_empty() {
                 let pods = drain::pods_as_stored(context, &task.spec.node_name);
                 snapshot.pods = Observed::Present(pods);
@@ -188,11 +151,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    async fn before_lock(&self, snapshot: &mut TaskSnapshot, node: Option<NodeView>) {
-        snapshot.old_node = match node {
-            Some(node) => Observed::Present(node),
-            None => self.live_old_node().await,
-        };
+    async fn before_lock(&self, snapshot: &mut TaskSnapshot) {
+        snapshot.old_node = self.live_old_node().await;
         if let Some(lock) = self.brought_by(snapshot.old_node.present()) {
             snapshot.lock = Observed::Present(lock);
             return;
