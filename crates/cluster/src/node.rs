@@ -1,22 +1,23 @@
 //! Touches Node objects: cordon, uncordon, marks, delete.
 //!
 //! Owns the guards of those. Must not decide who is next, and never lifts a cordon that is not
-//! ours. Every write names the version of the node that was read live just before; a node that was
+//! ours. Every write names the version of the node that was read live before; a node that was
 //! replaced under the same name is never touched. Called by tasks.
 
 mod gate;
 mod mark;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, DeleteParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, Preconditions, Request};
 use kube::{Client, ResourceExt};
+use serde_json::json;
 
 use crate::error::{ErrorClass, Result, call};
 use crate::patch::{self, Written};
 use shipshape_api::names::ANNOTATION_CORDONED_BY;
 
 pub use gate::{carries, with_open_gate, without_gate};
-pub use mark::with_marks;
+pub use mark::{with_marks, with_renewed_mark};
 
 /// What a live read found.
 #[derive(Clone, Debug)]
@@ -32,16 +33,15 @@ pub enum Live {
     Gone,
 }
 
-/// Whose cordon a node is under.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cordon {
-    /// Ours; the write tells whether it is new.
-    Ours(Written),
-    /// It was there before us and is not ours to lift.
-    Foreign {
-        /// The operation of ours that set it, if it was one; `None` if somebody else did.
-        operation: Option<String>,
-    },
+/// A node as a decision saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// UID.
+    pub uid: &'a str,
+    /// Version.
+    pub resource_version: &'a str,
 }
 
 /// What became of lifting a cordon.
@@ -96,21 +96,20 @@ impl Nodes {
         call("get", format!("Node {name}"), self.api.get(name)).await
     }
 
-    /// Closes the node for new pods in the name of an operation, if it is still as it was read.
-    pub async fn cordon(&self, live: &Node, operation: &str) -> Result<Cordon> {
-        let owner = cordoned_by(live);
-        if is_cordoned(live) && owner != Some(operation) {
-            return Ok(Cordon::Foreign {
-                operation: owner.map(str::to_owned),
-            });
-        }
-        let mut wanted = live.clone();
-        wanted.spec.get_or_insert_default().unschedulable = Some(true);
-        let note = (ANNOTATION_CORDONED_BY.to_owned(), operation.to_owned());
-        wanted.annotations_mut().extend([note]);
-        patch::write(&self.api, live, &wanted)
-            .await
-            .map(Cordon::Ours)
+    /// Closes a node that was seen open for new pods, in the name of an operation, if it still is as it was seen.
+    /// Whoever must not be overtaken by a late cordon changes the node.
+    pub async fn cordon(&self, seen: Seen<'_>, operation: &str) -> Result<Written> {
+        let patch = json!({
+            "metadata": {
+                "uid": seen.uid,
+                "resourceVersion": seen.resource_version,
+                "annotations": { ANNOTATION_CORDONED_BY: operation },
+            },
+            "spec": { "unschedulable": true },
+        });
+        let request = Request::new(self.api.resource_url());
+        let request = request.patch(seen.name, &patch::params(), &Patch::Merge(patch));
+        patch::send(&self.api, "patch", format!("Node {}", seen.name), request).await
     }
 
     /// Opens the node again if the cordon is this operation's, and the node still as it was read.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
 use shipshape_api::{NodePatchRun, NodePatchTask, PendingNode, ProviderRef, names};
@@ -13,7 +14,7 @@ use shipshape_cluster::error::in_full;
 use shipshape_cluster::evict::{self, Eviction, Mode, Target};
 use shipshape_cluster::finalizer;
 use shipshape_cluster::lock::Claim;
-use shipshape_cluster::node::{Live, with_marks};
+use shipshape_cluster::node::{Live, Seen, with_marks, with_renewed_mark};
 use shipshape_cluster::patch::Written;
 use shipshape_cluster::{Error, ErrorClass, Key};
 use shipshape_engine::decision::{
@@ -69,6 +70,7 @@ async fn perform_one(
             write_labels(context, node, add, remove).await
         }
         Effect::MarkNode { node, run, marks } => mark(context, node, run, *marks).await,
+        Effect::RenewMark { node, at } => renew_mark(context, node, *at).await,
         Effect::EvictPod(target) => evict_pod(context, target).await,
         Effect::MoveEtcdLeader { from, to } => context.move_etcd_leader(from, to).await,
         Effect::RemoveEtcdMember(id) => context.remove_etcd_member(id).await,
@@ -221,16 +223,17 @@ async fn acquire_lock(context: &Context, request: &LockRequest) -> Result<(), Pa
     Ok(())
 }
 
-/// The node was read live for the decision; it is read once more because the guard must name the
-/// version that is written over.
+/// Of the version that was read live for the decision, and no other.
 async fn cordon(context: &Context, target: &NodeTarget) -> Result<(), PassError> {
-    match context.nodes.live(&target.name, &target.uid).await? {
-        Live::Here(node) => {
-            context.nodes.cordon(&node, &target.operation).await?;
-        }
-        Live::Gone | Live::Replaced { .. } => {}
+    let seen = Seen {
+        name: &target.name,
+        uid: &target.uid,
+        resource_version: &target.resource_version,
+    };
+    match context.nodes.cordon(seen, &target.operation).await {
+        Err(error) if error.class() == ErrorClass::Gone => Ok(()),
+        closed => Ok(closed.map(|_| ())?),
     }
-    Ok(())
 }
 
 async fn uncordon(context: &Context, target: &NodeTarget) -> Result<(), PassError> {
@@ -289,6 +292,18 @@ async fn mark(
         None => {
             nodes.refetch(&key).await?;
         }
+    }
+    Ok(())
+}
+
+async fn renew_mark(
+    context: &Context,
+    target: &NodeTarget,
+    at: Timestamp,
+) -> Result<(), PassError> {
+    if let Live::Here(node) = context.nodes.live(&target.name, &target.uid).await? {
+        let wanted = with_renewed_mark(&node, &target.operation, at);
+        context.nodes.write(&node, &wanted).await?;
     }
     Ok(())
 }

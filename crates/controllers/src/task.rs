@@ -80,7 +80,9 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             tell(context, &read, decision.status, notices).await?;
             return Ok(Some(context.clock.now()));
         }
-        if !may_take_slot(context, &snapshot, &decision.effects).await? {
+        if !may_take_slot(context, &snapshot, &decision.effects).await?
+            || !may_close(context, &read, &decision.effects).await?
+        {
             return Ok(Some(context.clock.now()));
         }
         let provider = read.spec.provider.as_ref();
@@ -124,6 +126,21 @@ async fn may_take_slot(
     let run = Key::new(namespace, task.spec.run_name.clone());
     let read = (Some(task.spec.run_uid.as_str()), snapshot.run.generation);
     may_begin(context, &run, read, effects).await
+}
+
+/// Whether a node may still be closed in the name of the task as it was read. Of two leaders one may have been held up
+/// between two calls, and closes the old node while the other, which has turned the task, empties the new one.
+async fn may_close(
+    context: &Context,
+    read: &NodePatchTask,
+    effects: &[Effect],
+) -> Result<bool, PassError> {
+    let closes = |effect: &Effect| matches!(effect, Effect::EnsureCordoned(_));
+    if !effects.iter().any(closes) {
+        return Ok(true);
+    }
+    let live = context.stores.tasks.refetch(&Key::of(read)).await?;
+    Ok(live.is_some_and(|live| live.metadata.resource_version == read.metadata.resource_version))
 }
 
 /// A pass follows at once where an eviction was refused, so that it is told by what, and where one was not that had been

@@ -64,7 +64,7 @@ pub enum Effect {
     },
     /// Creates the replacement, or adopts the one that its token already made.
     EnsureReplacement(ReplacementRequest),
-    /// Marks the node unschedulable and records whose cordon it is.
+    /// Marks the node unschedulable and records whose cordon it is, if it still has the version that the decision saw.
     EnsureCordoned(NodeTarget),
     /// Lifts the operation's own cordon; one of somebody else stays.
     EnsureUncordoned(NodeTarget),
@@ -85,6 +85,13 @@ pub enum Effect {
         run: String,
         /// What it shall carry.
         marks: Marks,
+    },
+    /// Says in a run's own mark that it was renewed at this time, which gives the node another version.
+    RenewMark {
+        /// The node; its operation is the run's UID.
+        node: NodeTarget,
+        /// Whole seconds, as a taint tells them.
+        at: Timestamp,
     },
     /// Evicts one pod.
     EvictPod(PodTarget),
@@ -213,6 +220,7 @@ impl Effect {
             Self::EnsureUncordoned(_) => "EnsureUncordoned",
             Self::EnsureLabels { .. } => "EnsureLabels",
             Self::MarkNode { .. } => "MarkNode",
+            Self::RenewMark { .. } => "RenewMark",
             Self::EvictPod(_) => "EvictPod",
             Self::ProtectMachine { .. } => "ProtectMachine",
             Self::TagMachine { .. } => "TagMachine",
@@ -257,6 +265,7 @@ impl Effect {
             | Self::EnsureUncordoned(_)
             | Self::EnsureLabels { .. }
             | Self::MarkNode { .. }
+            | Self::RenewMark { .. }
             | Self::ProtectMachine { .. }
             | Self::TagMachine { .. }
             | Self::RestoreGroups
@@ -282,6 +291,7 @@ impl Effect {
                 | Self::EnsureUncordoned(_)
                 | Self::EnsureLabels { .. }
                 | Self::MarkNode { .. }
+                | Self::RenewMark { .. }
                 | Self::ProtectMachine { .. }
                 | Self::TagMachine { .. }
                 | Self::MoveEtcdLeader { .. }

@@ -127,6 +127,14 @@ impl AuditEntry {
     }
 }
 
+/// All complete entries of a log file in the order in which their requests came in. The server writes an entry when its
+/// answer is complete, so the kubelet's removal of a pod may stand before the eviction that it follows.
+pub(crate) fn read_in_order(path: &Path) -> Result<Vec<AuditEntry>> {
+    let (mut entries, _) = read_from(path, 0)?;
+    entries.sort_by_key(|entry| entry.request_received_timestamp);
+    Ok(entries)
+}
+
 /// All complete entries of a log file from a position on, in the order the server wrote them, and
 /// the position after them.
 pub(crate) fn read_from(path: &Path, position: u64) -> Result<(Vec<AuditEntry>, u64)> {
@@ -146,4 +154,27 @@ pub(crate) fn read_from(path: &Path, position: u64) -> Result<(Vec<AuditEntry>, 
     });
     let entries: Result<Vec<AuditEntry>> = entries.collect();
     Ok((entries?, position + u64::try_from(complete.len())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read_in_the_order_in_which_their_requests_came_in() {
+        let line = |verb: &str, received: u8, complete: u8| {
+            let at = |second: u8| format!("2026-01-01T00:00:{second:02}Z");
+            let (received, complete) = (at(received), at(complete));
+            serde_json::json!({
+                "verb": verb, "requestURI": "/", "requestReceivedTimestamp": received, "stageTimestamp": complete,
+            })
+        };
+        let lines = [line("delete", 2, 3), line("create", 1, 4)].map(|line| format!("{line}\n"));
+        let file = std::env::temp_dir().join(format!("shipshape-audit-{}", std::process::id()));
+        std::fs::write(&file, lines.concat()).unwrap();
+        let entries = read_in_order(&file);
+        std::fs::remove_file(&file).unwrap();
+        let verbs: Vec<String> = entries.unwrap().into_iter().map(|it| it.verb).collect();
+        assert_eq!(verbs, ["create", "delete"]);
+    }
 }

@@ -217,8 +217,12 @@ fn check_pods(entries: &[AuditEntry], machine: &MachineId, at: Timestamp) -> Vec
         let removal = after
             .iter()
             .find(|entry| removes_pods(entry) && entry.object() == pod);
-        if removal.is_none_or(|removal| removal.request_received_timestamp > at) {
-            faults.push(format!("machine {machine} was deleted under pod {pod}"));
+        let since = removal.map(|removal| removal.request_received_timestamp);
+        if since.is_none_or(|since| since > at) {
+            let gone = since.map_or("never gone".to_owned(), |since| format!("gone at {since}"));
+            faults.push(format!(
+                "machine {machine} was deleted at {at} under pod {pod}, {gone}"
+            ));
         }
     }
     faults

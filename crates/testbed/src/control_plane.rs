@@ -181,9 +181,9 @@ impl ControlPlane {
         &self.audit_log
     }
 
-    /// Every request that the API server has answered so far.
+    /// Every request that the API server has answered so far, in the order in which they came in.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
-        Ok(audit::read_from(&self.audit_log, 0)?.0)
+        audit::read_in_order(&self.audit_log)
     }
 
     fn launch(&mut self, name: &'static str, binaries: &Binaries, flags: &[String]) -> Result<()> {

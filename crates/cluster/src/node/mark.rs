@@ -4,7 +4,9 @@
 //! Owns the edit of those three, and touches nothing that others have put there: another run's mark is
 //! enough of a mark, and an annotation that somebody else has set stays as it is. Must not write.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_api::names::{
@@ -29,6 +31,21 @@ pub fn with_marks(live: &Node, run_uid: &str, run: &str, marks: Marks) -> Node {
     node
 }
 
+/// The node as it is when the run's own mark says that it was renewed then.
+pub fn with_renewed_mark(live: &Node, run_uid: &str, at: Timestamp) -> Node {
+    let mut node = live.clone();
+    let spec = node.spec.get_or_insert_default();
+    let taints = spec.taints.iter_mut().flatten();
+    for own in taints.filter(|taint| is_own(taint, run_uid)) {
+        own.time_added = Some(Time(at));
+    }
+    node
+}
+
+fn is_own(taint: &Taint, run_uid: &str) -> bool {
+    taint.key == TAINT_OUTDATED && taint.value.as_deref() == Some(run_uid)
+}
+
 /// Sets or takes off the run's taint; says whether it is there.
 fn taint(node: &mut Node, run_uid: &str, wanted: Option<OutdatedTaintEffect>) -> bool {
     let taints = node
@@ -37,7 +54,7 @@ fn taint(node: &mut Node, run_uid: &str, wanted: Option<OutdatedTaintEffect>) ->
         .taints
         .get_or_insert_default();
     let is_mark = |taint: &Taint| taint.key == TAINT_OUTDATED;
-    let is_own = |taint: &Taint| is_mark(taint) && taint.value.as_deref() == Some(run_uid);
+    let is_own = |taint: &Taint| is_own(taint, run_uid);
     match wanted {
         None => taints.retain(|taint| !is_own(taint)),
         Some(effect) => {
@@ -120,6 +137,20 @@ mod tests {
         );
         let after = with_marks(&marked, "uid", "ns/run", Marks::NONE);
         assert_eq!(plain(after), plain(before));
+    }
+
+    #[test]
+    fn a_mark_is_renewed_and_goes_without_a_trace_all_the_same() {
+        let at = Timestamp::from_second(1_700_000_000).unwrap();
+        let marked = with_marks(&Node::default(), "uid", "ns/run", BOTH);
+        assert_eq!(NodeView::of(&marked).mark_renewed, None);
+        assert_eq!(with_renewed_mark(&marked, "another", at), marked);
+        let renewed = with_renewed_mark(&marked, "uid", at);
+        assert_eq!(NodeView::of(&renewed).mark_renewed, Some(at));
+        let again = with_marks(&renewed, "uid", "ns/run", BOTH);
+        assert_eq!(again, renewed, "the run leaves the time alone");
+        let after = with_marks(&renewed, "uid", "ns/run", Marks::NONE);
+        assert_eq!(plain(after), plain(Node::default()));
     }
 
     #[test]

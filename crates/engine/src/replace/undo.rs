@@ -1,6 +1,6 @@
 //! The way back: an attempt that failed or was called off is taken back, then tried again or ended.
 //!
-//! Owns the order: lift our cordon, empty the new node if it ever was one, take its member out of etcd,
+//! Owns the order: lift our cordon and bar a late one, empty the new node if it ever was one, take its member out of etcd,
 //! remove the new machine, remove its Node. Must not begin once the old machine may be ending; `order` knows. Everything here
 //! can be repeated.
 
@@ -13,7 +13,7 @@ use super::draft::{Draft, Unclear};
 use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
 use super::release::is_given_back;
 use super::{leave, member, order};
-use crate::decision::{Effect, Notice};
+use crate::decision::{Effect, NodeTarget, Notice};
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
@@ -55,7 +55,7 @@ pub(super) fn called_off(why: &str) -> UndoRecord {
 /// Entered when an attempt is over without success. Left when nothing of it is left. Asks for the
 /// uncordon, for evictions from the new node, and for the end of the new machine and its Node.
 pub(super) fn undo(draft: &mut Draft<'_>) {
-    if !is_cordon_lifted(draft) {
+    if !is_cordon_lifted(draft) || !is_late_cordon_barred(draft) {
         return;
     }
     if draft
@@ -103,6 +103,30 @@ fn is_cordon_lifted(draft: &mut Draft<'_>) -> bool {
             false
         }
         Ok(_) => true,
+    }
+}
+
+/// Whether a cordon of the old node would fail that was decided before the task was turned, by a leader that has been held
+/// up since: it names the version that the node had then, and the renewed mark gives it another. Without a mark of
+/// the run nothing is changed: such a cordon is seen by the next look, and lifted.
+fn is_late_cordon_barred(draft: &mut Draft<'_>) -> bool {
+    let may_have_joined = draft.status.replacement.is_some() || draft.status.new_machine.is_some();
+    let since = draft.status.step.as_ref().map(|step| step.since.0);
+    let at = since.and_then(|since| Timestamp::from_second(since.as_second()).ok());
+    let run = &draft.snapshot.task.spec.run_uid;
+    match (own_node(draft), at) {
+        (Observed::Present(node), Some(at))
+            if may_have_joined && node.marks.contains(run) && node.mark_renewed != Some(at) =>
+        {
+            let node = NodeTarget {
+                operation: run.clone(),
+                ..node_target(draft, &node)
+            };
+            draft.wait(format!("the mark of node {} to be renewed", node.name), None);
+            draft.effect(Effect::RenewMark { node, at });
+            false
+        }
+        _ => true,
     }
 }
 

@@ -119,7 +119,11 @@ fn a_machine_deleted_under_its_pod_is_a_fault() {
     let (mut entries, calls, machines) = proper();
     entries[3] = entry("kubelet", "delete", "pods", "p", 9);
     let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
-    assert_eq!(faults, ["machine old was deleted under pod default/p"]);
+    let place = "machine old was deleted at 2023-11-14T22:13:28Z under pod default/p";
+    assert_eq!(faults, [format!("{place}, gone at 2023-11-14T22:13:29Z")]);
+    entries.pop();
+    let faults = examine(&entries, &calls, &machines, Order::NewFirst).faults;
+    assert_eq!(faults, [format!("{place}, never gone")]);
 }
 
 #[test]

@@ -224,6 +224,59 @@ fn a_new_node_that_was_ready_is_emptied_before_its_machine_goes() {
     assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
 }
 
+/// A leader that was held up may have read the old node before the task was turned, and close it after.
+#[test]
+fn an_undo_gives_the_old_node_another_version_before_it_closes_the_new_one() {
+    let mut world = world_at(TaskStep::Cordon);
+    let run = world.task.spec.run_uid.clone();
+    let marked = |renewed: Option<i64>| {
+        Observed::Present(NodeView {
+            marks: vec![run.clone()],
+            mark_renewed: renewed.map(|second| Timestamp::from_second(second).unwrap()),
+            ..node("old")
+        })
+    };
+    world.old_node = marked(None);
+    assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+    world.run.call_off = Some("somebody said so".to_owned());
+    let turned = start() + SignedDuration::from_millis(1700);
+    let mut world = next(&world, turned);
+    world.new_pods = Observed::Present(vec![pod("a")]);
+    let now = start().as_second() + 1;
+    for before in [None, Some(now - 1), Some(now + 60)] {
+        // An earlier attempt may have been given up by a leader whose clock was ahead.
+        world.old_node = marked(before);
+        let decision = look(&world);
+        let [Effect::RenewMark { node, at }] = decision.effects.as_slice() else {
+            panic!("{:?}", decision.effects);
+        };
+        assert_eq!((node.name.as_str(), &node.operation), ("old", &run));
+        assert_eq!(at.as_second(), now);
+        assert_eq!(at.subsec_nanosecond(), 0, "a taint tells whole seconds");
+    }
+    world.old_node = marked(Some(now));
+    let decision = look(&world);
+    let [Effect::EnsureCordoned(node)] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    assert_eq!(node.name, "new");
+}
+
+#[test]
+fn an_undo_renews_no_mark_where_no_machine_was_asked_for() {
+    let mut world = world_at(TaskStep::Lock);
+    let run = world.task.spec.run_uid.clone();
+    world.old_node = Observed::Present(NodeView {
+        marks: vec![run],
+        ..node("old")
+    });
+    world.run.call_off = Some("somebody said so".to_owned());
+    let mut world = next(&world, start());
+    world.new_machine = Observed::Absent;
+    world.new_node = Observed::Absent;
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+}
+
 #[test]
 fn a_task_is_called_off_up_to_the_removal_and_finished_from_there() {
     let table = [
