@@ -42,6 +42,7 @@ pub(crate) async fn reconcile(context: &Context, key: Key) -> Outcome {
             }
         }
     };
+    tracing::debug!(parent: &span, ?outcome, "pass");
     context.vitals.saw_pass("task", &outcome);
     outcome
 }
@@ -108,7 +109,8 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
             return acted.map(|()| decision.wake.into_iter().chain(again).min());
         }
         done = decision.effects;
-        snapshot = Box::pin(observe::observe_on(context, snapshot, decision.status)).await;
+        let look = observe::observe_on(context, snapshot, decision.status, &done);
+        snapshot = Box::pin(look).await;
     }
     let status = snapshot.task.status.unwrap_or_default();
     tell(context, &read, status, notices).await?;

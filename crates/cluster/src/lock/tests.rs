@@ -54,7 +54,7 @@ async fn a_lock_belongs_to_its_node_by_uid_and_goes_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_the_same_operation_is_adopted_after_a_restart_without_a_write() {
+async fn a_lock_of_the_same_operation_is_adopted_after_a_restart_and_stays_as_it_is() {
     let fake = Fake::new();
     locks(&fake).acquire(claim("task-1")).await.unwrap();
     let version = fake.get(PATH).unwrap()["metadata"]["resourceVersion"].clone();
@@ -70,15 +70,6 @@ async fn a_lock_of_the_same_operation_is_adopted_after_a_restart_without_a_write
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_again_for_a_held_lock_writes_nothing() {
-    let fake = Fake::new();
-    for _ in 0..3 {
-        locks(&fake).acquire(claim("task-1")).await.unwrap();
-    }
-    assert_eq!(fake.writes().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn of_two_operations_that_see_a_free_lock_one_gets_it() {
     let fake = Fake::new();
     let locks = locks(&fake);
@@ -87,11 +78,11 @@ async fn of_two_operations_that_see_a_free_lock_one_gets_it() {
         locks.acquire(claim("task-2"))
     );
     let (one, other) = (one.unwrap(), other.unwrap());
-    assert_eq!(one, Lock::Held);
-    assert!(
-        matches!(&other, Lock::Taken(by) if by.operation == "task-1"),
-        "{other:?}"
-    );
+    let taken_by =
+        |lock: &Lock, task: &str| matches!(lock, Lock::Taken(by) if by.operation == task);
+    let first = one == Lock::Held && taken_by(&other, "task-1");
+    let second = other == Lock::Held && taken_by(&one, "task-2");
+    assert!(first || second, "{one:?} {other:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ pub(super) async fn with_groups(
     coming: &BTreeMap<GroupId, usize>,
     line: impl Fn(&dyn Fn(&NodeView) -> bool) -> Vec<Waiting>,
 ) -> Vec<Waiting> {
-    let waiting = line(&|_| false);
+    let mut waiting = line(&|_| false);
     if waiting.is_empty() || !surges(&run.spec) || !has_slot(run, ledger) {
         return waiting;
     }
@@ -89,7 +89,10 @@ pub(super) async fn with_groups(
         groups: BTreeMap::new(),
         full: BTreeSet::new(),
     };
-    let mut waiting = line(&seen.passes_over());
+    // Before any group was asked, nothing else can be passed over.
+    if waiting.iter().any(|one| one.node.provider_id.is_none()) {
+        waiting = line(&seen.passes_over());
+    }
     loop {
         let full_before = seen.full.len();
         for one in &mut waiting {

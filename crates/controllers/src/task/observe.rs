@@ -1,8 +1,9 @@
 //! Observe: what the current step of a task needs, by reads only.
 //!
-//! Owns the reads of the cluster, and which of them are live; those of the cloud are in `cloud`. Everything that a disruption hangs on is: the old and the new
-//! node before the cordon and before the machine goes, the pods before the machine goes, the ledger
-//! and the lock whenever they matter. A failed read is `Unknown`, never `Absent`.
+//! Owns the reads of the cluster, and which of them are live; those of the cloud are in `cloud`. Everything that a
+//! disruption hangs on is: the old and the new node before the cordon and before the machine goes, the pods before
+//! anybody is told that the old node is empty and before the machine goes, the ledger and the lock whenever they
+//! matter. A failed read is `Unknown`, never `Absent`.
 
 mod anew;
 mod cloud;
@@ -19,6 +20,8 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_cluster::store::spare;
 use shipshape_engine::admit;
+use shipshape_engine::decision::Effect;
+use shipshape_engine::drain::of_task;
 use shipshape_engine::etcd::EtcdView;
 use shipshape_engine::ledger::{Ledger, Role, needs_slot};
 use shipshape_engine::machine::{MachineId, MachineState};
@@ -27,7 +30,7 @@ use shipshape_engine::run::is_braked;
 use shipshape_engine::snapshot::{LockView, RunView, TaskSnapshot};
 use shipshape_engine::verify::passage::{Passage, passage};
 use shipshape_engine::verify::record::record_name;
-use shipshape_engine::view::{NodeView, Observed, is_kept};
+use shipshape_engine::view::{NodeView, Observed, PodView, is_kept};
 
 use crate::answer::answer;
 use crate::context::{
@@ -63,24 +66,54 @@ pub(super) async fn observe(
         task: &task,
     };
     snapshot.run = look.run().await?;
-    look_at(context, &mut snapshot).await;
+    look_at(context, &mut snapshot, Known::default()).await;
     Ok(Some(snapshot))
 }
 
-/// Looks at what another step of the same pass needs, for a status that is not stored yet.
+/// Looks at what another step of the same pass needs, or at what the last effects have come to, for a status that
+/// is not stored yet.
 pub(super) async fn observe_on(
     context: &Context,
     before: TaskSnapshot,
     status: NodePatchTaskStatus,
+    done: &[Effect],
 ) -> TaskSnapshot {
+    let known = Known::after(&before, &status, done);
     let mut snapshot = TaskSnapshot::of(before.task);
     snapshot.task.status = Some(status);
     snapshot.run = before.run;
-    look_at(context, &mut snapshot).await;
+    look_at(context, &mut snapshot, known).await;
     snapshot
 }
 
-async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
+/// What the last look of this pass has read live, and what was done since has not touched: a second look at the
+/// same step need not ask again.
+#[derive(Default)]
+struct Known {
+    old_node: Option<NodeView>,
+    new_node: Option<NodeView>,
+    lock: Option<LockView>,
+}
+
+impl Known {
+    fn after(before: &TaskSnapshot, status: &NodePatchTaskStatus, done: &[Effect]) -> Self {
+        match done {
+            _ if step_of(before) != status.step_name() => Self::default(),
+            [Effect::AcquireLock(_)] => Self {
+                old_node: before.old_node.present().cloned(),
+                ..Self::default()
+            },
+            [Effect::EnsureCordoned(_)] => Self {
+                new_node: before.new_node.present().cloned(),
+                lock: before.lock.present().cloned(),
+                ..Self::default()
+            },
+            _ => Self::default(),
+        }
+    }
+}
+
+async fn look_at(context: &Context, snapshot: &mut TaskSnapshot, known: Known) {
     let task = snapshot.task.clone();
     let look = Look {
         context,
@@ -88,15 +121,21 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
     };
     let step = step_of(snapshot);
     match step {
-        TaskStep::Lock => look.before_lock(snapshot).await,
+        TaskStep::Lock => look.before_lock(snapshot, known.old_node).await,
         TaskStep::Provision => snapshot.new_machine = look.replacement().await,
         TaskStep::Join => look.while_joining(snapshot).await,
         TaskStep::Transfer => snapshot.new_node = look.live_new_node().await,
         TaskStep::Settle | TaskStep::Recover => snapshot.unstable = look.unstable(),
         TaskStep::Cordon => {
             snapshot.old_node = look.live_old_node().await;
-            snapshot.new_node = look.live_new_node().await;
-            snapshot.lock = look.lock().await;
+            snapshot.new_node = match known.new_node {
+                Some(node) => Observed::Present(node),
+                None => look.live_new_node().await,
+            };
+            snapshot.lock = match known.lock {
+                Some(lock) => Observed::Present(lock),
+                None => look.lock().await,
+            };
             if !task.spec.required_node_daemon_pod_selectors.is_empty() {
                 let pods = drain::pods_as_stored(context, &task.spec.node_name);
                 snapshot.pods = Observed::Present(pods);
@@ -104,6 +143,7 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot) {
         }
         TaskStep::Drain => {
             look.while_draining(snapshot);
+            look.recall_pods(snapshot).await;
             snapshot.old_node = look.closed_old_node().await;
             snapshot.new_node = look.known_new_node().await;
         }
@@ -151,8 +191,11 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    async fn before_lock(&self, snapshot: &mut TaskSnapshot) {
-        snapshot.old_node = self.live_old_node().await;
+    async fn before_lock(&self, snapshot: &mut TaskSnapshot, node: Option<NodeView>) {
+        snapshot.old_node = match node {
+            Some(node) => Observed::Present(node),
+            None => self.live_old_node().await,
+        };
         if let Some(lock) = self.brought_by(snapshot.old_node.present()) {
             snapshot.lock = Observed::Present(lock);
             return;
@@ -345,10 +388,24 @@ impl Look<'_> {
         self.task.status.as_ref()
     }
 
-    /// Pods come from the store: each eviction names its pod's UID, and the end of the drain is
-    /// confirmed live before the machine goes.
+    /// Pods come from the store: each eviction names its pod's UID.
     fn while_draining(&self, snapshot: &mut TaskSnapshot) {
         self.look_at_drain(snapshot, &self.task.spec.node_name);
+    }
+
+    /// Nobody is told that a node is empty because the store says so: a pod may have come just before the cordon. Once
+    /// more it is asked before the machine goes.
+    async fn recall_pods(&self, snapshot: &mut TaskSnapshot) {
+        let pods = snapshot.pods.present().map_or(&[][..], Vec::as_slice);
+        if self.is_drained(snapshot, pods) {
+            snapshot.pods = drain::live_pods(self.context, &self.task.spec.node_name).await;
+        }
+    }
+
+    /// Whether the decision would take a node with these pods for empty.
+    fn is_drained(&self, snapshot: &TaskSnapshot, pods: &[PodView]) -> bool {
+        let (settings, now) = (&self.context.settings, self.context.clock.now());
+        of_task(snapshot, pods, settings, now).is_done()
     }
 
     /// The pods of a node that is being emptied, and what may hold them up; their budgets wake this

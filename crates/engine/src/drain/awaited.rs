@@ -9,7 +9,8 @@ use super::{Around, Block, skip};
 use crate::view::PodView;
 
 /// Whether a drain has something to do about a pod of its node that was one thing and is now another, or gone. One that
-/// has ended does not count any more, so its deletion is no news; nor is it that one goes sooner than it might have.
+/// has ended does not count any more, so its deletion is no news; nor is it by when one that leaves should be gone: a
+/// drain looks again by itself, and of a pod that outlives its grace the server changes that as it removes it.
 pub fn is_news<'a>(
     (old, new): (Option<&PodView>, Option<&PodView>),
     left: impl IntoIterator<Item = &'a PodView>,
@@ -19,11 +20,10 @@ pub fn is_news<'a>(
         (Some(old), None) if old.finished => return false,
         (Some(old), None) => old,
         (Some(old), Some(new)) if old.uid == new.uid && old.terminating && new.terminating => {
-            let is_sooner = new.gone_by <= old.gone_by && new.finalizers == old.finalizers;
             match (old.finished, new.finished) {
                 (true, true) => return false,
                 (false, true) => new,
-                (_, false) => return !is_sooner,
+                (_, false) => return new.finalizers != old.finalizers,
             }
         }
         (_, Some(_)) | (None, None) => return true,
@@ -124,7 +124,7 @@ mod tests {
             (Some(leaving(9)), Some(ended.clone()), false, true),
             (Some(ended.clone()), Some(ended), false, false),
             (Some(leaving(9)), Some(leaving(3)), false, false),
-            (Some(leaving(3)), Some(leaving(9)), true, true),
+            (Some(leaving(3)), Some(leaving(9)), false, false),
             (Some(leaving(9)), Some(held), true, true),
             (Some(leaving(9)), Some(another), true, true),
             (Some(stays.clone()), Some(leaving(9)), true, true),

@@ -4,7 +4,6 @@
 //! absence: a machine may carry pods, or a member of etcd, although nobody has told.
 
 use shipshape_cluster::Key;
-use shipshape_engine::drain::of_task;
 use shipshape_engine::machine::ProviderId;
 use shipshape_engine::snapshot::TaskSnapshot;
 use shipshape_engine::view::{NodeView, Observed};
@@ -40,17 +39,11 @@ impl Look<'_> {
             self.look_at_drain(snapshot, &name);
             snapshot.new_pods = std::mem::take(&mut snapshot.pods);
             // Nothing is removed because the store says so.
-            if is_closed && self.is_empty_as_stored(snapshot) {
+            let pods = snapshot.new_pods.present().map_or(&[][..], Vec::as_slice);
+            if is_closed && self.is_drained(snapshot, pods) {
                 snapshot.new_pods = drain::live_pods(self.context, &name).await;
             }
         }
-    }
-
-    /// Whether the decision would take the new node for empty by what the store says of it.
-    fn is_empty_as_stored(&self, snapshot: &TaskSnapshot) -> bool {
-        let pods = snapshot.new_pods.present().map_or(&[][..], Vec::as_slice);
-        let (settings, now) = (&self.context.settings, self.context.clock.now());
-        of_task(snapshot, pods, settings, now).is_done()
     }
 
     /// The new machine's node as it is now: under the name by which it counted, or, if a stranger has that
