@@ -19,7 +19,11 @@ fn seen(node: &Node) -> Seen<'_> {
     Seen {
         name: node.metadata.name.as_deref().unwrap_or_default(),
         uid: node.metadata.uid.as_deref().unwrap_or_default(),
-        resource_version: node.metadata.resource_version.as_deref().unwrap_or_default(),
+        resource_version: node
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default(),
     }
 }
 

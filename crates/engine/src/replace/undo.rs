@@ -122,7 +122,10 @@ fn is_late_cordon_barred(draft: &mut Draft<'_>) -> bool {
                 operation: run.clone(),
                 ..node_target(draft, &node)
             };
-            draft.wait(format!("the mark of node {} to be renewed", node.name), None);
+            draft.wait(
+                format!("the mark of node {} to be renewed", node.name),
+                None,
+            );
             draft.effect(Effect::RenewMark { node, at });
             false
         }
