@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, Patch, Preconditions, Request};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::error::{ErrorClass, Result, call};
+use crate::error::{Error, ErrorClass, Result, call};
 use crate::patch::{self, Written};
 use shipshape_api::names::ANNOTATION_CORDONED_BY;
 
@@ -99,6 +99,15 @@ impl Nodes {
     /// Closes a node that was seen open for new pods, in the name of an operation, if it still is as it was seen.
     /// Whoever must not be overtaken by a late cordon changes the node.
     pub async fn cordon(&self, seen: Seen<'_>, operation: &str) -> Result<Written> {
+        let object = format!("Node {}", seen.name);
+        if seen.resource_version.is_empty() {
+            // A server takes an empty one for none, and the cordon for one that always holds.
+            return Err(Error::Malformed {
+                object,
+                field: "metadata.resourceVersion".into(),
+                why: "a cordon needs a node that was read".into(),
+            });
+        }
         let patch = json!({
             "metadata": {
                 "uid": seen.uid,
@@ -109,7 +118,7 @@ impl Nodes {
         });
         let request = Request::new(self.api.resource_url());
         let request = request.patch(seen.name, &patch::params(), &Patch::Merge(patch));
-        patch::send(&self.api, "patch", format!("Node {}", seen.name), request).await
+        patch::send(&self.api, "patch", object, request).await
     }
 
     /// Opens the node again if the cordon is this operation's, and the node still as it was read.

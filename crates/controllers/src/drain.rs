@@ -55,10 +55,11 @@ pub(crate) async fn live_pods(context: &Context, node: &str) -> Observed<Vec<Pod
 }
 
 /// The pods that a list shows, if it can be believed. One that lacks a pod which the watch still has is
-/// old, cut short or empty by mistake; in a moment one of the two will tell the other's news.
+/// old, cut short or empty by mistake; in a moment one of the two will tell the other's news. One that has ended counts
+/// for nothing either way, and nobody is woken when it goes.
 fn confirmed(listed: Vec<PodView>, stored: &[PodView]) -> Observed<Vec<PodView>> {
     let lacks = |known: &&PodView| !listed.iter().any(|pod| pod.uid == known.uid);
-    match stored.iter().find(lacks) {
+    match stored.iter().filter(|pod| !pod.finished).find(lacks) {
         Some(pod) => Observed::Unknown(format!(
             "the list of pods lacks {}/{}, which the watch still has",
             pod.namespace, pod.name
@@ -198,5 +199,14 @@ mod tests {
             assert_eq!(seen.present().map(Vec::len), Some(1));
         }
         assert_eq!(confirmed(vec![], &[]).present().map(Vec::len), Some(0));
+    }
+
+    #[test]
+    fn a_list_may_lack_a_pod_that_has_ended() {
+        let ended = PodView {
+            finished: true,
+            ..pod("a")
+        };
+        assert!(confirmed(vec![], &[ended]).present().is_some());
     }
 }

@@ -113,8 +113,8 @@ pub struct NodeView {
     pub cordoned_by: Option<String>,
     /// Runs, by UID, whose mark of an outdated node it carries.
     pub marks: Vec<String>,
-    /// When such a mark was renewed, if it ever was.
-    pub mark_renewed: Option<Timestamp>,
+    /// When such marks were renewed, of those that ever were, by the UID of their run.
+    pub renewed_marks: BTreeMap<String, Timestamp>,
     /// Whether a cluster autoscaler may remove it.
     pub scale_down: ScaleDown,
     /// Whether it is being deleted.
@@ -176,7 +176,7 @@ impl NodeView {
             unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
             cordoned_by: annotation(meta, names::ANNOTATION_CORDONED_BY),
             marks: spec.map(marks_of).unwrap_or_default(),
-            mark_renewed: spec.and_then(mark_renewed),
+            renewed_marks: spec.map(renewed_marks).unwrap_or_default(),
             scale_down: scale_down_of(meta),
             deleting: meta.deletion_timestamp.is_some(),
             taints: spec.map(taints_of).unwrap_or_default(),
@@ -264,12 +264,12 @@ fn marks_of(spec: &NodeSpec) -> Vec<String> {
         .collect()
 }
 
-fn mark_renewed(spec: &NodeSpec) -> Option<Timestamp> {
+fn renewed_marks(spec: &NodeSpec) -> BTreeMap<String, Timestamp> {
     let taints = spec.taints.iter().flatten();
-    let marks = taints.filter(|taint| taint.key == names::TAINT_OUTDATED);
-    marks
-        .filter_map(|taint| Some(taint.time_added.as_ref()?.0))
-        .max()
+    taints
+        .filter(|taint| taint.key == names::TAINT_OUTDATED)
+        .filter_map(|taint| Some((taint.value.clone()?, taint.time_added.as_ref()?.0)))
+        .collect()
 }
 
 fn taints_of(spec: &NodeSpec) -> Vec<TaintView> {

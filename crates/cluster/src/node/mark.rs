@@ -143,10 +143,11 @@ mod tests {
     fn a_mark_is_renewed_and_goes_without_a_trace_all_the_same() {
         let at = Timestamp::from_second(1_700_000_000).unwrap();
         let marked = with_marks(&Node::default(), "uid", "ns/run", BOTH);
-        assert_eq!(NodeView::of(&marked).mark_renewed, None);
+        assert!(NodeView::of(&marked).renewed_marks.is_empty());
         assert_eq!(with_renewed_mark(&marked, "another", at), marked);
         let renewed = with_renewed_mark(&marked, "uid", at);
-        assert_eq!(NodeView::of(&renewed).mark_renewed, Some(at));
+        let told = [("uid".to_owned(), at)];
+        assert_eq!(NodeView::of(&renewed).renewed_marks, told.into());
         let again = with_marks(&renewed, "uid", "ns/run", BOTH);
         assert_eq!(again, renewed, "the run leaves the time alone");
         let after = with_marks(&renewed, "uid", "ns/run", Marks::NONE);

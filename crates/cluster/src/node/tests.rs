@@ -80,6 +80,17 @@ async fn a_node_that_changed_since_it_was_read_is_not_cordoned() {
     assert!(!is_cordoned(&read(&fake)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_not_read_is_not_cordoned() {
+    let fake = Fake::new();
+    let mut live = put(&fake, |_| ());
+    live.metadata.resource_version = None;
+    let nodes = Nodes::new(fake.client());
+    let error = nodes.cordon(seen(&live), "task-1").await.unwrap_err();
+    assert!(error.to_string().contains("resourceVersion"), "{error}");
+    assert_eq!(fake.writes(), Vec::<String>::new());
+}
+
 /// What keeps a cordon that was decided before a task was turned from coming after it.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_mark_was_renewed_since_it_was_read_is_not_cordoned() {

@@ -398,7 +398,10 @@ impl Look<'_> {
     async fn recall_pods(&self, snapshot: &mut TaskSnapshot) {
         let pods = snapshot.pods.present().map_or(&[][..], Vec::as_slice);
         if self.is_drained(snapshot, pods) {
-            snapshot.pods = drain::live_pods(self.context, &self.task.spec.node_name).await;
+            let node = self.task.spec.node_name.as_str();
+            snapshot.pods = drain::live_pods(self.context, node).await;
+            let pods = snapshot.pods.present().into_iter().flatten();
+            snapshot.around = drain::around(self.context, [node], pods);
         }
     }
 

@@ -107,25 +107,29 @@ fn is_cordon_lifted(draft: &mut Draft<'_>) -> bool {
 }
 
 /// Whether a cordon of the old node would fail that was decided before the task was turned, by a leader that has been held
-/// up since: it names the version that the node had then, and the renewed mark gives it another. Without a mark of
-/// the run nothing is changed: such a cordon is seen by the next look, and lifted.
+/// up since: it names the version that the node had then, and the renewed mark gives it another. Nothing waits for that
+/// past the deadline, and where the node has no mark of the run nothing is changed: a cordon that comes late is lifted
+/// by the next look, or once the task is over as one that it has left behind.
 fn is_late_cordon_barred(draft: &mut Draft<'_>) -> bool {
     let may_have_joined = draft.status.replacement.is_some() || draft.status.new_machine.is_some();
+    if !may_have_joined || draft.is_past_deadline() {
+        return true;
+    }
     let since = draft.status.step.as_ref().map(|step| step.since.0);
     let at = since.and_then(|since| Timestamp::from_second(since.as_second()).ok());
     let run = &draft.snapshot.task.spec.run_uid;
     match (own_node(draft), at) {
         (Observed::Present(node), Some(at))
-            if may_have_joined && node.marks.contains(run) && node.mark_renewed != Some(at) =>
+            if node.marks.contains(run) && node.renewed_marks.get(run) != Some(&at) =>
         {
+            // Without the version that was seen: asked for twice in a row it is the same, and ends the pass.
             let node = NodeTarget {
                 operation: run.clone(),
+                resource_version: String::new(),
                 ..node_target(draft, &node)
             };
-            draft.wait(
-                format!("the mark of node {} to be renewed", node.name),
-                None,
-            );
+            let reason = format!("the mark of node {} to be renewed", node.name);
+            draft.wait(reason, Some(draft.settings.machine_poll));
             draft.effect(Effect::RenewMark { node, at });
             false
         }

@@ -42,6 +42,8 @@ impl Look<'_> {
             let pods = snapshot.new_pods.present().map_or(&[][..], Vec::as_slice);
             if is_closed && self.is_drained(snapshot, pods) {
                 snapshot.new_pods = drain::live_pods(self.context, &name).await;
+                let pods = snapshot.new_pods.present().into_iter().flatten();
+                snapshot.around = drain::around(self.context, [name.as_str()], pods);
             }
         }
     }

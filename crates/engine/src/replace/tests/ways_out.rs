@@ -232,7 +232,10 @@ fn an_undo_gives_the_old_node_another_version_before_it_closes_the_new_one() {
     let marked = |renewed: Option<i64>| {
         Observed::Present(NodeView {
             marks: vec![run.clone()],
-            mark_renewed: renewed.map(|second| Timestamp::from_second(second).unwrap()),
+            renewed_marks: renewed
+                .map(|second| (run.clone(), Timestamp::from_second(second).unwrap()))
+                .into_iter()
+                .collect(),
             ..node("old")
         })
     };
@@ -254,6 +257,9 @@ fn an_undo_gives_the_old_node_another_version_before_it_closes_the_new_one() {
         assert_eq!(at.as_second(), now);
         assert_eq!(at.subsec_nanosecond(), 0, "a taint tells whole seconds");
     }
+    world.old_node = marked(None);
+    let past = decide(&world, &Settings::default(), late());
+    assert!(!effects(&past).contains(&"RenewMark"), "{past:?}");
     world.old_node = marked(Some(now));
     let decision = look(&world);
     let [Effect::EnsureCordoned(node)] = decision.effects.as_slice() else {
