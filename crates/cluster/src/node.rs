@@ -44,6 +44,18 @@ pub struct Seen<'a> {
     pub resource_version: &'a str,
 }
 
+impl<'a> Seen<'a> {
+    /// A node that was read.
+    pub fn of(node: &'a Node) -> Self {
+        let meta = &node.metadata;
+        Self {
+            name: meta.name.as_deref().unwrap_or_default(),
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            resource_version: meta.resource_version.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
 /// What became of lifting a cordon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncordon {

@@ -8,19 +8,25 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node, ObjectReference, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
+use shipshape_api::gates::OutdatedTaintEffect;
 use shipshape_cluster::events::{Events, Notice, Severity};
 use shipshape_cluster::evict::{Eviction, Mode, Target, evict};
 use shipshape_cluster::leader::{Ended, Leader};
 use shipshape_cluster::ledger::LedgerStore;
 use shipshape_cluster::lock::{Claim, Lock, Locks, Release};
-use shipshape_cluster::node::{Cordon, Deletion, Live, Nodes, Uncordon};
+use shipshape_cluster::node::{
+    Deletion, Live, Nodes, Seen, Uncordon, with_marks, with_renewed_mark,
+};
 use shipshape_cluster::store::{CaughtUp, Settings};
 use shipshape_cluster::{Clock, ErrorClass, Key, Shutdown, Store, events, leader};
+use shipshape_engine::decision::Marks;
+use shipshape_engine::view::NodeView;
 use shipshape_testbed::{ControlPlane, Options};
 
 const NAMESPACE: &str = "default";
@@ -153,17 +159,17 @@ async fn nodes_are_touched_as_they_were_read(client: &Client) {
     api.patch("n1", &params, &Patch::Merge(&labelled))
         .await
         .unwrap();
-    let error = nodes.cordon(&live, "op").await.unwrap_err();
+    let error = nodes.cordon(Seen::of(&live), "op").await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
+    a_renewed_mark_bars_a_late_cordon(&nodes, &uid).await;
 
     let cordoned = loop {
         let Live::Here(live) = nodes.live("n1", &uid).await.unwrap() else {
             panic!("the node is not there");
         };
         // The controller manager taints new nodes at the same time.
-        match nodes.cordon(&live, "op").await {
-            Ok(Cordon::Ours(written)) => break written,
-            Ok(other) => panic!("{other:?}"),
+        match nodes.cordon(Seen::of(&live), "op").await {
+            Ok(written) => break written,
             Err(error) => assert_eq!(error.class(), ErrorClass::Conflict, "{error}"),
         }
     };
@@ -191,6 +197,32 @@ async fn nodes_are_touched_as_they_were_read(client: &Client) {
     );
     assert_eq!(nodes.delete("n1", &uid).await.unwrap(), Deletion::Accepted);
     assert_eq!(nodes.delete("n1", &uid).await.unwrap(), Deletion::Gone);
+}
+
+/// A server keeps the time that a taint of ours was renewed, whatever its effect, and tells it as it was written.
+async fn a_renewed_mark_bars_a_late_cordon(nodes: &Nodes, uid: &str) {
+    let marks = Marks {
+        outdated: Some(OutdatedTaintEffect::PreferNoSchedule),
+        held: false,
+    };
+    let at = Timestamp::from_second(1_700_000_000).unwrap();
+    let changed = async |change: &dyn Fn(&Node) -> Node| loop {
+        let Live::Here(live) = nodes.live("n1", uid).await.unwrap() else {
+            panic!("the node is not there");
+        };
+        // The controller manager taints new nodes at the same time.
+        match nodes.write(&live, &change(&live)).await {
+            Ok(_) => return live,
+            Err(error) => assert_eq!(error.class(), ErrorClass::Conflict, "{error}"),
+        }
+    };
+    changed(&|node| with_marks(node, "run", "ns/run", marks)).await;
+    let before = changed(&|node| with_renewed_mark(node, "run", at)).await;
+    let late = nodes.cordon(Seen::of(&before), "op").await.unwrap_err();
+    assert_eq!(late.class(), ErrorClass::Conflict, "{late}");
+    let after = changed(&|node| with_marks(node, "run", "ns/run", Marks::NONE)).await;
+    let renewed = NodeView::of(&after).renewed_marks;
+    assert_eq!(renewed, [("run".to_owned(), at)].into());
 }
 
 async fn evictions_are_understood(client: &Client) {

@@ -15,18 +15,6 @@ fn put(fake: &Fake, change: impl FnOnce(&mut Value)) -> Node {
     serde_json::from_value(fake.put(PATH, object)).unwrap()
 }
 
-fn seen(node: &Node) -> Seen<'_> {
-    Seen {
-        name: node.metadata.name.as_deref().unwrap_or_default(),
-        uid: node.metadata.uid.as_deref().unwrap_or_default(),
-        resource_version: node
-            .metadata
-            .resource_version
-            .as_deref()
-            .unwrap_or_default(),
-    }
-}
-
 fn read(fake: &Fake) -> Node {
     serde_json::from_value(fake.get(PATH).unwrap()).unwrap()
 }
@@ -36,7 +24,7 @@ async fn a_cordon_is_set_with_its_owner_and_lifted_by_it_without_a_trace() {
     let fake = Fake::new();
     let nodes = Nodes::new(fake.client());
     let before = put(&fake, |_| ());
-    nodes.cordon(seen(&before), "task-1").await.unwrap();
+    nodes.cordon(Seen::of(&before), "task-1").await.unwrap();
     let cordoned = read(&fake);
     assert!(is_cordoned(&cordoned));
     assert_eq!(cordoned_by(&cordoned), Some("task-1"));
@@ -61,7 +49,7 @@ async fn a_cordon_of_another_operation_names_it() {
     let fake = Fake::new();
     let nodes = Nodes::new(fake.client());
     let open = put(&fake, |_| ());
-    nodes.cordon(seen(&open), "task-1").await.unwrap();
+    nodes.cordon(Seen::of(&open), "task-1").await.unwrap();
     let refused = nodes.uncordon(&read(&fake), "task-2").await.unwrap();
     let operation = Some("task-1".to_owned());
     assert_eq!(refused, Uncordon::Foreign { operation });
@@ -73,7 +61,7 @@ async fn a_node_that_changed_since_it_was_read_is_not_cordoned() {
     let live = put(&fake, |_| ());
     put(&fake, |node| node["metadata"]["labels"] = json!({}));
     let error = Nodes::new(fake.client())
-        .cordon(seen(&live), "task-1")
+        .cordon(Seen::of(&live), "task-1")
         .await
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Conflict);
@@ -86,7 +74,7 @@ async fn a_node_that_was_not_read_is_not_cordoned() {
     let mut live = put(&fake, |_| ());
     live.metadata.resource_version = None;
     let nodes = Nodes::new(fake.client());
-    let error = nodes.cordon(seen(&live), "task-1").await.unwrap_err();
+    let error = nodes.cordon(Seen::of(&live), "task-1").await.unwrap_err();
     assert!(error.to_string().contains("resourceVersion"), "{error}");
     assert_eq!(fake.writes(), Vec::<String>::new());
 }
@@ -107,9 +95,12 @@ async fn a_node_whose_mark_was_renewed_since_it_was_read_is_not_cordoned() {
     let at = jiff::Timestamp::from_second(1_700_000_000).unwrap();
     let renewed = with_renewed_mark(&live, "run", at);
     nodes.write(&live, &renewed).await.unwrap();
-    let late = nodes.cordon(seen(&live), "task-1").await.unwrap_err();
+    let late = nodes.cordon(Seen::of(&live), "task-1").await.unwrap_err();
     assert_eq!(late.class(), ErrorClass::Conflict);
-    nodes.cordon(seen(&read(&fake)), "task-1").await.unwrap();
+    nodes
+        .cordon(Seen::of(&read(&fake)), "task-1")
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
