@@ -294,11 +294,17 @@ async fn apply(client: &Client, file: &str) {
     }
 }
 
-/// Asks the server about every verb of every row.
+/// Asks the server about every verb of every row. It hears of new rights by a watch of its own, so one that is missing may
+/// come a moment later; one that must not be there would be by the time that all others are.
 async fn expect(client: &Client, account: &str, table: &[(&str, &str, &str, &str)], allowed: bool) {
     for (verbs, resource, name, namespace) in table {
         for verb in verbs.split(' ') {
-            let is = is_allowed(client, account, verb, (resource, name, namespace)).await;
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let mut is = is_allowed(client, account, verb, (resource, name, namespace)).await;
+            while allowed && !is && Instant::now() < deadline {
+                sleep(Duration::from_millis(100)).await;
+                is = is_allowed(client, account, verb, (resource, name, namespace)).await;
+            }
             let what = format!("{account}: {verb} {resource} {name:?} in {namespace:?}");
             assert_eq!(is, allowed, "{what}");
         }
