@@ -67,7 +67,8 @@ use crate::selectors::PodSelector;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = schema::strict)]
 pub struct NodePatchRunSpec {
-    /// Stops new tasks; those under way go on.
+    /// Stops new tasks; those under way go on. A run that is created paused is planned and changes nothing; one that
+    /// is paused later keeps its marks on nodes and its hold of the autoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub paused: Option<bool>,

@@ -32,6 +32,7 @@ use crate::plan::{self, PlanError};
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
 use crate::view::{Observed, is_kept};
+use brake::Pause;
 use ending::Ending;
 pub use state::state;
 
@@ -67,6 +68,25 @@ pub fn marks_wanted(run: &NodePatchRun, number: usize) -> Marks {
 pub fn is_over(status: &NodePatchRunStatus) -> bool {
     condition::is_true(&status.conditions, COMPLETED)
         || condition::is_true(&status.conditions, ABORTED)
+}
+
+/// Whether the run has changed anything but its own status: marks, the autoscaler or a node.
+fn has_begun(status: &NodePatchRunStatus) -> bool {
+    let has_worked = [status.completed, status.failed, status.left, status.parked];
+    status.marked == Some(true)
+        || status.reopened.is_some()
+        || status.autoscaler.is_some()
+        || has_worked.into_iter().flatten().any(|count| count > 0)
+}
+
+/// Whether the run may have changed something in its cloud: it has a plan, is not over, and was not held back from
+/// the start by `spec.paused`.
+pub fn may_use_cloud(run: &NodePatchRun) -> bool {
+    let Some(status) = run.status.as_ref() else {
+        return false;
+    };
+    let is_held_back = run.spec.paused() && status.paused == Some(true) && !has_begun(status);
+    status.plan.is_some() && !is_over(status) && !is_held_back
 }
 
 /// Whether failures hold the run back, and with it nodes that were set aside, unless a person asks for one of
@@ -113,6 +133,8 @@ impl Draft<'_> {
         self.count();
         if self.decision.status.plan.is_none() {
             self.make_plan();
+        } else if let Some(why) = self.pause_before_begin() {
+            self.pause(why);
         } else if !self.is_iteration_planned() {
             // The nodes that wait there are looked for first.
             self.decision.wake = Some(self.now);
@@ -169,6 +191,19 @@ impl Draft<'_> {
         }
         self.decision.wake = Some(self.now);
         false
+    }
+
+    /// The pause of a run that has only been planned: it stays that way. One that waited so goes on as one that
+    /// was never paused.
+    fn pause_before_begin(&mut self) -> Option<Pause> {
+        if has_begun(&self.decision.status) || !self.snapshot.open.is_empty() {
+            return None;
+        }
+        let why = brake::wish(&self.snapshot.run.spec);
+        if why.is_none() && self.decision.status.paused == Some(true) {
+            self.resume();
+        }
+        why
     }
 
     /// Puts the mark on all nodes of the plan, a handful at a time.

@@ -19,7 +19,7 @@ use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
 use shipshape_engine::replace::{has_lost_place, has_surplus};
-use shipshape_engine::run::is_over;
+use shipshape_engine::run::{is_over, may_use_cloud};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
 
@@ -105,18 +105,14 @@ pub(super) async fn observe(
     }))
 }
 
-/// Other runs in the same cloud that have not ended.
+/// Other runs in the same cloud that are at work.
 fn others(context: &Context, run: &NodePatchRun) -> usize {
     let runs = context.stores.runs.list();
     let others = runs.iter().filter(|other| {
         other.metadata.uid != run.metadata.uid
             && other.spec.provider.r#type == run.spec.provider.r#type
     });
-    let at_work = others.filter(|other| {
-        let status = other.status.as_ref();
-        status.is_some_and(|status| status.plan.is_some() && !is_over(status))
-    });
-    at_work.count()
+    others.filter(|other| may_use_cloud(other)).count()
 }
 
 /// The looks that one pass takes at the stores.

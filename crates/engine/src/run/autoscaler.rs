@@ -30,7 +30,9 @@ impl Draft<'_> {
             self.tell_if_released(record);
             return true;
         }
-        if !is_wanted {
+        // A paused run begins no hold: with nobody at work it would only keep the autoscaler off.
+        let is_idle = self.snapshot.run.spec.paused() && self.snapshot.open.is_empty();
+        if !is_wanted || (record.is_none() && is_idle) {
             return true;
         }
         if record

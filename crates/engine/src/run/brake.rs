@@ -4,7 +4,7 @@
 
 use shipshape_api::NodePatchTask;
 use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
-use shipshape_api::node_patch_run::Wave;
+use shipshape_api::node_patch_run::{NodePatchRunSpec, Wave};
 
 use crate::snapshot::RunSnapshot;
 
@@ -60,15 +60,20 @@ fn is_place_lost(snapshot: &RunSnapshot) -> bool {
     snapshot.lost > 0 && failures(snapshot) > 0
 }
 
+/// The pause that a person wishes for.
+pub(super) fn wish(spec: &NodePatchRunSpec) -> Option<Pause> {
+    spec.paused().then(|| Pause {
+        reason: "spec.paused=true".to_owned(),
+        way_out: "spec.paused to be lifted".to_owned(),
+        is_failure: false,
+    })
+}
+
 /// The pause that the spec asks for.
 fn asked_for(snapshot: &RunSnapshot) -> Option<Pause> {
     let spec = &snapshot.run.spec;
-    if spec.paused() {
-        return Some(Pause {
-            reason: "spec.paused=true".to_owned(),
-            way_out: "spec.paused to be lifted".to_owned(),
-            is_failure: false,
-        });
+    if let Some(wish) = wish(spec) {
+        return Some(wish);
     }
     let failed = failures(snapshot);
     let limit = |count: i32| usize::try_from(count).unwrap_or(usize::MAX);

@@ -1,8 +1,10 @@
 //! The one word for how a run stands, since when, and what people are told when it changes.
 
 use shipshape_api::RunState;
+use shipshape_api::node_patch_run::AutoscalerControl;
 
 use super::*;
+use crate::autoscaler::DeploymentView;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -93,4 +95,78 @@ fn a_run_that_asks_for_an_unknown_cloud_is_refused() {
     snapshot.run.spec.provider.r#type = "vmware".to_owned();
     let decision = step(&mut snapshot, 10);
     assert_eq!(decision.status.state, Some(RunState::Refused));
+}
+
+fn scales_to_zero() -> AutoscalerControl {
+    AutoscalerControl {
+        enabled: Some(true),
+        ..AutoscalerControl::default()
+    }
+}
+
+#[test]
+fn a_run_that_is_created_paused_is_planned_and_changes_nothing_until_it_may() {
+    let mut snapshot = snapshot();
+    snapshot.run.spec.paused = Some(true);
+    snapshot.run.spec.autoscaler_control = Some(scales_to_zero());
+    step(&mut snapshot, 10);
+    snapshot.nodes = Observed::NotAsked;
+    snapshot.waiting = vec![waiting("a", "z1")];
+    snapshot.ledger = ledger(&[]);
+    snapshot.unmarked = vec![(target("a"), 0)];
+    let paused = step(&mut snapshot, 20);
+    assert_eq!(paused.effects, []);
+    assert_eq!(paused.status.state, Some(RunState::Paused));
+    let waits = paused.status.waiting_for.unwrap();
+    assert_eq!(waits, "spec.paused to be lifted");
+    assert!(paused.status.plan.is_some());
+    assert!(!may_use_cloud(&snapshot.run));
+
+    snapshot.run.spec.paused = Some(false);
+    let lifted = step(&mut snapshot, 30);
+    assert_eq!(names_of(&lifted), ["MarkNode"]);
+    assert_eq!(lifted.status.state, Some(RunState::Active));
+    assert_eq!(reasons(&lifted), ["Resumed"]);
+    assert!(may_use_cloud(&snapshot.run));
+}
+
+#[test]
+fn a_run_that_is_paused_later_keeps_its_marks_and_begins_no_hold() {
+    let mut snapshot = planned();
+    snapshot.run.spec.paused = Some(true);
+    snapshot.run.spec.autoscaler_control = Some(scales_to_zero());
+    snapshot.waiting = vec![waiting("a", "z1")];
+    snapshot.ledger = ledger(&[]);
+    snapshot.autoscalers = Observed::Present(vec![DeploymentView {
+        namespace: "kube-system".to_owned(),
+        name: "autoscaler".to_owned(),
+        replicas: 3,
+        saved: None,
+        held_by: None,
+    }]);
+    let paused = step(&mut snapshot, 10);
+    assert_eq!(paused.effects, []);
+    assert_eq!(paused.status.autoscaler, None);
+    assert_eq!(paused.status.marked, Some(true));
+    assert!(may_use_cloud(&snapshot.run), "it has begun");
+
+    snapshot.open = vec![task_at("a", TaskStep::Drain).into()];
+    let at_work = step(&mut snapshot, 20);
+    assert!(at_work.status.autoscaler.is_some(), "a node is in work");
+}
+
+#[test]
+fn a_run_may_have_used_its_cloud_from_its_plan_to_its_end() {
+    let mut run = planned().run;
+    assert!(may_use_cloud(&run));
+    run.status.as_mut().unwrap().marked = None;
+    assert!(may_use_cloud(&run), "it is about to begin");
+    run.spec.paused = Some(true);
+    assert!(may_use_cloud(&run), "its pause is not seen yet");
+    run.status.as_mut().unwrap().paused = Some(true);
+    assert!(!may_use_cloud(&run));
+    run.status.as_mut().unwrap().failed = Some(1);
+    assert!(may_use_cloud(&run), "a node of it was in work");
+    run.status = None;
+    assert!(!may_use_cloud(&run), "it has no plan");
 }
