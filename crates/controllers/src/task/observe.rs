@@ -125,27 +125,18 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot, known: Known) {
         TaskStep::Provision => snapshot.new_machine = look.replacement().await,
         TaskStep::Join => look.while_joining(snapshot).await,
         TaskStep::Transfer => snapshot.new_node = look.live_new_node().await,
-        TaskStep::Settle | TaskStep::Recover => snapshot.unstable = look.unstable(),
-        TaskStep::Cordon => {
-            snapshot.old_node = look.live_old_node().await;
-            snapshot.new_node = match known.new_node {
-                Some(node) => Observed::Present(node),
-                None => look.live_new_node().await,
-            };
-            snapshot.lock = match known.lock {
-                Some(lock) => Observed::Present(lock),
-                None => look.lock().await,
-            };
-            if !task.spec.required_node_daemon_pod_selectors.is_empty() {
-                let pods = drain::pods_as_stored(context, &task.spec.node_name);
-                snapshot.pods = Observed::Present(pods);
-            }
+        TaskStep::Settle => snapshot.unstable = look.unstable(),
+        TaskStep::Recover => {
+            snapshot.unstable = look.unstable();
+            look.for_own_end(snapshot).await;
         }
+        TaskStep::Cordon => look.before_cordon(snapshot, known).await,
         TaskStep::Drain => {
             look.while_draining(snapshot);
             look.recall_pods(snapshot).await;
             snapshot.old_node = look.closed_old_node().await;
             snapshot.new_node = look.known_new_node().await;
+            look.for_own_end(snapshot).await;
         }
         TaskStep::RemoveMember => {
             look.at_both_nodes(snapshot).await;
@@ -306,6 +297,23 @@ impl Look<'_> {
                 snapshot.etcd = self.etcd().await;
             }
         }
+    }
+
+    async fn before_cordon(&self, snapshot: &mut TaskSnapshot, known: Known) {
+        snapshot.old_node = self.live_old_node().await;
+        snapshot.new_node = match known.new_node {
+            Some(node) => Observed::Present(node),
+            None => self.live_new_node().await,
+        };
+        snapshot.lock = match known.lock {
+            Some(lock) => Observed::Present(lock),
+            None => self.lock().await,
+        };
+        if !self.task.spec.required_node_daemon_pod_selectors.is_empty() {
+            let pods = drain::pods_as_stored(self.context, &self.task.spec.node_name);
+            snapshot.pods = Observed::Present(pods);
+        }
+        self.for_own_end(snapshot).await;
     }
 
     /// The way back needs the node, the slot, and whether anything is still in the way.

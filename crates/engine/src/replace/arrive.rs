@@ -13,15 +13,15 @@ use shipshape_api::{CspState, PendingNodeGoal};
 use super::daemons::Daemons;
 use super::draft::{Draft, Milestone};
 use super::facts::{
-    group_or_fail, lock_request, machine_record, node_left, node_target, note_protection,
-    old_machine_or_fail, old_node_or_fail, operation, own_node, provider_details, takes_pods,
-    task_key,
+    group_or_fail, is_ending, lock_request, machine_record, node_left, node_target,
+    note_protection, old_machine_or_fail, old_node_or_fail, operation, own_node, provider_details,
+    takes_pods, task_key,
 };
 use super::undo::gave_up;
 use super::{daemons, member, order, park, passage};
 use crate::condition::Truth;
 use crate::decision::{Effect, Marks, NodeTarget, Notice};
-use crate::machine::{Group, GroupId, Machine, MachineId, MachineState, ReplacementRequest, Token};
+use crate::machine::{Group, GroupId, MachineId, ReplacementRequest, Token};
 use crate::naming::replacement_token;
 use crate::snapshot::{LockView, PendingView};
 use crate::transfer;
@@ -123,15 +123,6 @@ fn record_intent(draft: &mut Draft<'_>, node: &NodeView) {
     let message = format!("node {} is locked for this task", node.name);
     draft.claim(LOCKED, Truth::True, "LockTaken", message);
     draft.enter(next);
-}
-
-/// Whether somebody has asked for the machine's end: its group, a person, or a task that was removed by
-/// force and has seen to the replacement.
-fn is_ending(machine: &Machine) -> bool {
-    matches!(
-        machine.state,
-        MachineState::Terminating | MachineState::Terminated
-    )
 }
 
 fn intent(draft: &Draft<'_>, group: &Group, zone: String) -> ReplacementRecord {

@@ -12,7 +12,7 @@ use super::draft::{Draft, Unclear};
 use super::order::is_terminate_first;
 use super::passage;
 use crate::decision::{LockRequest, NodeTarget};
-use crate::machine::{Group, Machine};
+use crate::machine::{Group, Machine, MachineState};
 use crate::startup::{NOT_READY, startup_taint};
 use crate::view::{NodeView, Observed};
 
@@ -101,6 +101,15 @@ pub(super) fn old_machine_or_fail(draft: &mut Draft<'_>) -> Option<Machine> {
         draft.fail("MachineUnknown", message);
     }
     found
+}
+
+/// Whether somebody has asked for the machine's end: its group, a person, or a task that was removed by
+/// force and has seen to the replacement.
+pub(super) fn is_ending(machine: &Machine) -> bool {
+    matches!(
+        machine.state,
+        MachineState::Terminating | MachineState::Terminated
+    )
 }
 
 /// The group that launches the replacement, or `None` after having decided what its absence means.

@@ -10,14 +10,16 @@ use shipshape_api::reasons::PODS_BLOCKED;
 use shipshape_api::{OnDeadline, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone, Unclear};
-use super::facts::{is_followed_out, is_replacement_ready, node_target, own_node, takes_pods};
+use super::facts::{
+    is_ending, is_followed_out, is_replacement_ready, node_left, node_target, own_node, takes_pods,
+};
 use super::undo::gave_up;
 use super::{anew, daemons, keep, member, order, park};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
 use crate::machine::{MachineId, MachineState};
-use crate::view::PodView;
+use crate::view::{Observed, PodView};
 
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
@@ -28,13 +30,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
     match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => {}
         Ok(None) if anew::has_come_back(draft) => {}
-        Ok(None) => {
-            now_drained(
-                draft,
-                order::before_removal(draft),
-                "the old node has left by itself".to_owned(),
-            );
-        }
+        Ok(None) => now_left(draft),
         Ok(Some(node)) if !daemons::may_go_first(draft, &node) => {}
         Ok(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
@@ -75,6 +71,9 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
     }
     if next.is_done() {
         if !is_replacement_ready(draft) {
+            return;
+        }
+        if is_left_to_group(draft) {
             return;
         }
         let node = &draft.snapshot.task.spec.node_name;
@@ -165,8 +164,7 @@ fn is_closed(draft: &mut Draft<'_>) -> bool {
         Err(Unclear) => false,
         Ok(None) if anew::has_come_back(draft) => false,
         Ok(None) => {
-            let message = "the old node has left by itself".to_owned();
-            now_drained(draft, order::before_removal(draft), message);
+            now_left(draft);
             false
         }
         Ok(Some(node)) if !node.unschedulable => {
@@ -237,7 +235,7 @@ pub(super) fn is_clear(draft: &mut Draft<'_>) -> bool {
         Ok(Some(node)) if !node.unschedulable => {
             let message = format!("somebody has opened node {} again", node.name);
             draft.claim(CORDONED, Truth::False, "NodeOpened", message);
-            draft.enter(TaskStep::Cordon);
+            back_to_cordon(draft);
         }
         Ok(Some(_)) if !next.is_done() => {
             let message = match next.reason().filter(|_| next.remaining == 0) {
@@ -245,7 +243,7 @@ pub(super) fn is_clear(draft: &mut Draft<'_>) -> bool {
                 None => format!("{} pod(s) came back to the old node", next.remaining),
             };
             draft.claim(DRAINED, Truth::False, "PodsCameBack", message);
-            draft.enter(TaskStep::Cordon);
+            back_to_cordon(draft);
         }
         Ok(_) => return true,
     }
@@ -331,6 +329,63 @@ pub(super) fn forget(draft: &mut Draft<'_>) {
             draft.wait_as_usual(None);
         }
     }
+}
+
+/// Whether the old machine has ended by itself before another was asked for: its group makes one in its place, so this
+/// task makes none, and what follows is decided on. The group's size is as it was, because nobody asked for that end.
+pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
+    let is_asked = draft.snapshot.old_machine != Observed::NotAsked;
+    let step = draft.status.step_name();
+    if !is_asked || !order::is_terminate_first(draft) || !order::can_be_undone(draft, step) {
+        return false;
+    }
+    let mut conditions = draft.status.conditions.iter();
+    if conditions.any(|one| one.type_ == OLD_DELETED) {
+        return false;
+    }
+    let about = "whether the old machine has ended by itself";
+    let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
+        return true;
+    };
+    if machine.is_some_and(|machine| !is_ending(&machine)) {
+        return false;
+    }
+    let record = draft.status.old_machine.as_ref();
+    let id = record.map(|machine| machine.id.clone()).unwrap_or_default();
+    let node = &draft.snapshot.task.spec.node_name;
+    let message = format!(
+        "machine {id} of node {node} has ended by itself; its group makes another in its place"
+    );
+    node_left(draft, message);
+    true
+}
+
+/// Back to the cordon. From the removal on the old machine's end may have been asked for, with its place in the group.
+fn back_to_cordon(draft: &mut Draft<'_>) {
+    if draft.status.step_name() == TaskStep::Remove {
+        let message = "the end of the old machine may have been asked for already".to_owned();
+        draft.claim(OLD_DELETED, Truth::False, "MayBeEnding", message);
+    }
+    draft.enter(TaskStep::Cordon);
+}
+
+/// The old node is gone, and not by this task.
+fn now_left(draft: &mut Draft<'_>) {
+    if is_left_to_group(draft) {
+        return;
+    }
+    let message = "the old node has left by itself".to_owned();
+    if !order::is_terminate_first(draft) {
+        let group = draft.status.replacement.as_ref();
+        let group = group.map(|record| record.group_id.clone());
+        let message = format!(
+            "{message}; if its machine ended too, group {} may have made another in its place, and be one \
+             machine larger now",
+            group.unwrap_or_default()
+        );
+        draft.notice(Notice::warning("NodeLeftByItself", message));
+    }
+    now_drained(draft, order::before_removal(draft), message);
 }
 
 /// The old node is empty. Where its machine goes at once, one event tells both.

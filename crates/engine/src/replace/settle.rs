@@ -9,7 +9,7 @@ use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Milestone};
 use super::facts::{node_target, recorded_new_node};
-use super::order;
+use super::{leave, order};
 use crate::decision::{Effect, Notice};
 use crate::span::{self, NotASpan};
 use crate::transfer;
@@ -117,6 +117,9 @@ fn wait_for_stability(draft: &mut Draft<'_>, next: TaskStep) {
         let until = since.checked_add(span).unwrap_or(draft.now);
         let reason = format!("the important pods to be stable until {until:.0}");
         return draft.wait(reason, Some(span - stable_for));
+    }
+    if draft.status.step_name() == TaskStep::Recover && leave::is_left_to_group(draft) {
+        return;
     }
     draft.advance(
         next,

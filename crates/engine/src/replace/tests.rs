@@ -6,6 +6,7 @@ mod bounds;
 mod lease;
 mod machines;
 mod members;
+mod own_end;
 mod parking;
 mod quiet;
 mod regressions;

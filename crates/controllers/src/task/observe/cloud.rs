@@ -8,8 +8,8 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Group, GroupId, Machine, MachineId, ProviderId, Token};
 use shipshape_engine::naming::pending_name;
-use shipshape_engine::snapshot::PendingView;
-use shipshape_engine::view::Observed;
+use shipshape_engine::snapshot::{PendingView, TaskSnapshot};
+use shipshape_engine::view::{NodeView, Observed};
 use shipshape_provider::Provider;
 
 use super::Look;
@@ -53,6 +53,28 @@ impl Look<'_> {
             return Observed::NotAsked;
         }
         self.recorded_group().await
+    }
+
+    /// Where the old machine goes first, whether it has ended by itself: its group makes another then. Asked only while
+    /// its node is not as a machine that runs has it.
+    pub(super) async fn for_own_end(&self, snapshot: &mut TaskSnapshot) {
+        let is_first = self
+            .status()
+            .is_some_and(|it| it.terminate_first == Some(true));
+        let is_well = |node: NodeView| node.ready && node.uid == self.task.spec.node_uid;
+        if !is_first
+            || self
+                .known_old_node()
+                .present()
+                .cloned()
+                .is_some_and(is_well)
+        {
+            return;
+        }
+        let record = self.status().and_then(|status| status.old_machine.as_ref());
+        if let Some(record) = record {
+            snapshot.old_machine = self.machine(&MachineId(record.id.clone())).await;
+        }
     }
 
     pub(super) async fn new_machine(&self) -> Observed<Machine> {

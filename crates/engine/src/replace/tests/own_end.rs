@@ -1,0 +1,94 @@
+//! Tables for old machines that end by themselves, where their group makes others in their place.
+
+use shipshape_api::gates::ReplacementMode;
+use shipshape_api::node_patch_task::UndoNext;
+
+use super::*;
+
+/// A task that lets the old machine go first, as far as `step`.
+fn old_first_at(step: TaskStep) -> TaskSnapshot {
+    let mut world = world_at(step);
+    world.task.spec.replacement = Some(ReplacementMode::TerminateFirst);
+    world.task.status.as_mut().unwrap().terminate_first = Some(true);
+    world
+}
+
+fn is_left_to_group(decision: &Decision<NodePatchTaskStatus>) -> bool {
+    let undo = decision.status.undo.as_ref();
+    let message = undo.map(|undo| undo.message.as_str()).unwrap_or_default();
+    let is_left = undo.is_some_and(|undo| undo.next == UndoNext::Leave);
+    assert_eq!(is_left, step(decision) == TaskStep::Undo, "{decision:?}");
+    assert_eq!(
+        is_left,
+        message.contains("m-old of node old has ended by itself")
+    );
+    is_left
+}
+
+#[test]
+fn an_old_machine_that_ended_by_itself_before_its_turn_is_left_to_its_group() {
+    let gone = [
+        Observed::Absent,
+        Observed::Present(machine("m-old", MachineState::Terminating)),
+        Observed::Present(machine("m-old", MachineState::Terminated)),
+    ];
+    for at in [TaskStep::Cordon, TaskStep::Drain] {
+        for old in &gone {
+            let mut world = old_first_at(at);
+            world.old_node = Observed::Absent;
+            world.old_machine = old.clone();
+            assert!(is_left_to_group(&look(&world)), "{at:?}");
+        }
+    }
+    let mut emptied = old_first_at(TaskStep::Drain);
+    emptied.old_machine = Observed::Absent;
+    assert!(is_left_to_group(&look(&emptied)), "its Node is still there");
+}
+
+#[test]
+fn an_old_machine_that_runs_or_was_not_asked_about_is_removed_as_ever() {
+    let runs = Observed::Present(machine("m-old", MachineState::Ready));
+    for old in [runs, Observed::NotAsked] {
+        let mut world = old_first_at(TaskStep::Drain);
+        world.old_node = Observed::Absent;
+        world.old_machine = old;
+        let decision = look(&world);
+        assert!(!is_left_to_group(&decision));
+        assert_eq!(step(&decision), TaskStep::Remove);
+    }
+    let mut world = old_first_at(TaskStep::Drain);
+    world.old_node = Observed::Absent;
+    world.old_machine = Observed::Unknown("throttled".to_owned());
+    let decision = look(&world);
+    assert_eq!(step(&decision), TaskStep::Drain, "it may be either");
+    assert!(decision.status.waiting_for.unwrap().contains("throttled"));
+}
+
+#[test]
+fn an_end_that_may_have_been_asked_for_is_nobodys_own() {
+    let mut world = old_first_at(TaskStep::Remove);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.task.status = Some(look(&world).status);
+    assert_eq!(step_of(&world), TaskStep::Cordon);
+    world.old_node = Observed::Absent;
+    world.old_machine = Observed::Absent;
+    let decision = look(&world);
+    assert!(!is_left_to_group(&decision));
+    assert_eq!(
+        step(&decision),
+        TaskStep::Remove,
+        "its place is ours to fill"
+    );
+}
+
+#[test]
+fn with_a_replacement_that_serves_a_person_is_told_that_the_group_may_be_larger() {
+    let mut world = world_at(TaskStep::Drain);
+    world.old_node = Observed::Absent;
+    let decision = look(&world);
+    assert_eq!(step(&decision), TaskStep::Remove);
+    let told = decision.notices.iter().find(|one| one.warning).unwrap();
+    assert_eq!(told.reason, "NodeLeftByItself");
+    assert!(told.message.contains("group workers may have made another"));
+}
