@@ -23,13 +23,13 @@ pub struct StepDeadlines {
     pub join: SignedDuration,
     /// For the new node to get its labels.
     pub transfer: SignedDuration,
-    /// For the important pods to be stable, before the drain.
+    /// For the important pods to become stable, before the drain; for how long they must stay so comes on top.
     pub settle: SignedDuration,
     /// For the cordon to be seen.
     pub cordon: SignedDuration,
     /// For all pods to leave.
     pub drain: SignedDuration,
-    /// For the important pods to be stable again, after the drain.
+    /// For the important pods to become stable again, after the drain; for how long comes on top.
     pub recover: SignedDuration,
     /// For etcd to let the old node's member go; past it the node is set aside.
     pub remove_member: SignedDuration,

@@ -12,6 +12,7 @@ use shipshape_api::node_patch_task::{
 use shipshape_api::reasons::NODE_LEFT;
 use shipshape_api::{PendingNodeGoal, TaskPhase};
 
+use super::settle;
 use crate::condition::{self, Claim, Truth};
 use crate::decision::{Decision, Effect, Notice};
 use crate::pending::build::{self, Way};
@@ -366,13 +367,18 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// How long a step may take: the run may say for the drain, the settings do for the rest.
+    /// How long a step may take: the run may say for the drain, the settings do for the rest. A gate's own time
+    /// comes on top: else one that asks for more than the deadline could never open.
     fn limit_of(&self, step: TaskStep) -> Option<SignedDuration> {
         let options = self.snapshot.drain_options();
         let timeout = options.and_then(|options| options.timeout.as_deref());
         let own = span::parse(timeout).ok().filter(|span| !span.is_zero());
-        own.filter(|_| step == TaskStep::Drain)
-            .or_else(|| deadline_of(&self.settings.deadlines, step))
+        let limit = own
+            .filter(|_| step == TaskStep::Drain)
+            .or_else(|| deadline_of(&self.settings.deadlines, step))?;
+        let is_gate = matches!(step, TaskStep::Settle | TaskStep::Recover);
+        let gate = settle::gate(self).ok().flatten().filter(|_| is_gate);
+        Some(limit.saturating_add(gate.unwrap_or_default()))
     }
 
     /// When the current step must be over. The first step has no record yet; it began with the task.

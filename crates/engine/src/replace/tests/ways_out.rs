@@ -435,6 +435,27 @@ fn a_gate_that_does_not_open_in_time_parks_the_node() {
 }
 
 #[test]
+fn a_gate_that_asks_for_more_time_than_its_step_has_still_opens() {
+    for step in [TaskStep::Join, TaskStep::Drain] {
+        let mut world = guarded(step);
+        let stability = world.task.spec.stability.as_mut().unwrap();
+        stability.stable_for = Some("1h".to_owned());
+        // The pods come to rest shortly before the settings' own deadline.
+        let rest = start() + SignedDuration::from_mins(29);
+        let world = next(&next(&world, start()), rest);
+        let gate = step_of(&world);
+        let soon = rest + SignedDuration::from_mins(59);
+        assert_eq!(step_of(&next(&world, soon)), gate);
+        let open = next(&world, rest + SignedDuration::from_hours(1));
+        assert!(
+            matches!(step_of(&open), TaskStep::Cordon | TaskStep::Remove),
+            "{gate:?}: {:?}",
+            step_of(&open)
+        );
+    }
+}
+
+#[test]
 fn required_daemons_must_be_ready_on_the_new_node() {
     let mut world = world_at(TaskStep::Join);
     world.task.spec.required_node_daemon_pod_selectors =
