@@ -147,6 +147,10 @@ impl<'a> Draft<'a> {
         if matches!(next, TaskStep::Settle | TaskStep::Recover) {
             self.status.stable_since = None;
         }
+        if next == TaskStep::Drain {
+            // What one drain was forced to is no leave for the next.
+            self.status.forced = None;
+        }
         self.status.conditions.retain(|one| one.type_ != OVERDUE);
     }
 

@@ -360,12 +360,14 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// Back to the cordon. From the removal on the old machine's end may have been asked for, with its place in the group.
+/// Back to the cordon after a drain that was over: the next one counts its pods and the time of its volumes from its
+/// own beginning. From the removal on the old machine's end may have been asked for, with its place in the group.
 fn back_to_cordon(draft: &mut Draft<'_>) {
     if draft.status.step_name() == TaskStep::Remove {
         let message = "the end of the old machine may have been asked for already".to_owned();
         draft.claim(OLD_DELETED, Truth::False, "MayBeEnding", message);
     }
+    draft.status.drain = None;
     draft.enter(TaskStep::Cordon);
 }
 

@@ -4,6 +4,7 @@ use shipshape_api::conditions::ETCD_MEMBER_REMOVED;
 use shipshape_api::gates::ReplacementMode;
 use shipshape_api::names::LABEL_CONTROL_PLANE;
 use shipshape_api::node_patch_task::UndoNext;
+use shipshape_api::{DrainOptions, OnDeadline};
 
 use super::ways_out::{late, next};
 use super::*;
@@ -333,4 +334,35 @@ fn a_new_machine_that_may_just_be_joining_ends_only_while_etcd_could_bear_it() {
     });
     world.new_pods = Observed::Present(Vec::new());
     assert_eq!(effects(&look(&world)), ["RemoveEtcdMember"]);
+}
+
+#[test]
+fn what_one_drain_was_forced_to_is_no_leave_for_the_next() {
+    let mut world = at(TaskStep::Drain);
+    world.task.spec.drain = Some(DrainOptions {
+        on_deadline: Some(OnDeadline::Force),
+        ..DrainOptions::default()
+    });
+    world.pods = Observed::Present(vec![pod("a")]);
+    world = next(&world, late());
+    assert_eq!(step_of(&world), TaskStep::RemoveMember);
+    assert_eq!(world.task.status.as_ref().unwrap().forced, Some(true));
+    world.etcd = etcd(&[member("old"), sick("b"), member("c"), member("new")]);
+    let later = late() + Settings::default().deadlines.remove_member;
+    world = next(&world, later);
+    assert_eq!(step_of(&world), TaskStep::Parked);
+    // It has its turn again, and its pods leave this time.
+    world.etcd = all(&["old", "b", "c", "new"]);
+    world.slot = Observed::Present(());
+    world.pods = Observed::Present(Vec::new());
+    let parked = world.task.status.as_mut().unwrap().parked.as_mut();
+    parked.unwrap().resuming = true;
+    for _ in 0..3 {
+        world = next(&world, later);
+    }
+    assert_eq!(step_of(&world), TaskStep::RemoveMember);
+    world.pods = Observed::Present(vec![pod("late")]);
+    let decision = decide(&world, &Settings::default(), later);
+    assert_eq!(effects(&decision), ["RenewLock"], "nothing is removed");
+    assert_eq!(step(&decision), TaskStep::Cordon, "it is drained again");
 }

@@ -4,10 +4,12 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::names;
+use shipshape_api::node_patch_task::{DetachRecord, DrainRecord};
 
 use super::ways_out::{late, next};
 use super::*;
 use crate::machine::ReplacementRequest;
+use crate::view::AttachmentView;
 
 fn asked(world: &TaskSnapshot, at: Timestamp) -> ReplacementRequest {
     let decision = decide(world, &Settings::default(), at);
@@ -147,4 +149,35 @@ fn a_machine_that_shows_up_during_the_undo_is_emptied_and_its_node_goes_too() {
         ..node("new")
     });
     assert_eq!(effects(&look(&world)), ["EvictPod"]);
+}
+
+/// The pods of a node that somebody had opened came back, and had only what the drain before had left over.
+#[test]
+fn a_drain_that_begins_again_has_its_whole_time_and_counts_anew() {
+    let mut world = world_at(TaskStep::Remove);
+    let status = world.task.status.as_mut().unwrap();
+    status.drain = Some(DrainRecord {
+        total: 30,
+        detaching: vec![DetachRecord {
+            volume: "data".to_owned(),
+            since: Time(start()),
+        }],
+        ..DrainRecord::default()
+    });
+    world.pods = Observed::Present(vec![pod("a")]);
+    world = next(&next(&world, late()), late());
+    assert_eq!(step_of(&world), TaskStep::Drain);
+    let deadline = late() + Settings::default().deadlines.drain;
+    let step = world.task.status.clone().unwrap().step.unwrap();
+    assert_eq!(step.deadline, Some(Time(deadline)));
+    world = next(&world, late());
+    let record = world.task.status.clone().unwrap().drain.unwrap();
+    assert_eq!((record.total, record.remaining), (1, 1));
+    // The pod is gone, and its volume is just being detached.
+    world.pods = Observed::Present(Vec::new());
+    world.around.attachments = vec![AttachmentView {
+        volume: "data".to_owned(),
+        ..AttachmentView::default()
+    }];
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Drain);
 }
