@@ -18,7 +18,7 @@ use shipshape_api::{DrainOptions, PodRule, names};
 
 pub use awaited::is_news;
 pub use block::Block;
-pub use record::{is_told, is_told_refused, of_task, record, with_standing_refusals};
+pub use record::{is_told, is_told_refused, named, of_task, record, with_standing_refusals};
 
 use crate::decision::PodTarget;
 use crate::selector;

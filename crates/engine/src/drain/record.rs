@@ -35,8 +35,8 @@ pub fn of_task(
 }
 
 /// What the server has said of a pod stands while it is asked again, and until it says something else: else each
-/// further question would be told as the end of the block. What the record names comes first, in its order: the
-/// first is the one that people are told of.
+/// further question would be told as the end of the block. What only a person can help with comes first, then what the
+/// record names, in its order: the first is the one that people are told of, and only so many are named.
 pub fn with_standing_refusals(mut next: DrainMove, record: Option<&DrainRecord>) -> DrainMove {
     let told: &[BlockedEviction] = record.map_or(&[], |record| &record.blocked);
     let standing = told.iter().filter_map(|told| {
@@ -48,7 +48,7 @@ pub fn with_standing_refusals(mut next: DrainMove, record: Option<&DrainRecord>)
     next.blocked.extend(standing);
     next.blocked.sort_by_key(|one| {
         let place = told.iter().position(|told| is_about(told, &one.pod));
-        place.unwrap_or(usize::MAX)
+        (!one.block.is_lasting(), place.unwrap_or(usize::MAX))
     });
     next
 }
@@ -116,10 +116,13 @@ fn has_more(known: &[DetachRecord], next: &DrainMove) -> bool {
     next.detaching.iter().any(|one| !known.contains(one))
 }
 
+/// The blocked pods that a record names. Whatever is told of others would be news at every look.
+pub fn named(next: &DrainMove) -> impl Iterator<Item = &BlockedPod> {
+    next.blocked.iter().take(BLOCKED_NAMED_MAX)
+}
+
 fn blocked(next: &DrainMove) -> Vec<BlockedEviction> {
-    next.blocked
-        .iter()
-        .take(BLOCKED_NAMED_MAX)
+    named(next)
         .map(|one| BlockedEviction {
             namespace: one.pod.namespace.clone(),
             pod: one.pod.name.clone(),

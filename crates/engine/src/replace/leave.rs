@@ -141,7 +141,7 @@ fn tell_of_block(draft: &mut Draft<'_>, next: &DrainMove) {
             one.namespace == *namespace && one.pod == *name && one.reason.as_deref() == word
         })
     };
-    let lasting = next.blocked.iter().filter(|one| one.block.is_lasting());
+    let lasting = drain::named(next).filter(|one| one.block.is_lasting());
     let first = lasting
         .filter(|one| is_news(one))
         .min_by_key(|one| &one.pod.name);

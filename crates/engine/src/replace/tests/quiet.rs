@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use shipshape_api::conditions::DRAINED;
-use shipshape_api::{DrainOptions, OnDeadline};
+use shipshape_api::{DrainOptions, OnDeadline, PodRule};
 
 use super::ways_out::{late, next};
 use super::*;
@@ -75,6 +75,44 @@ fn a_block_that_turns_out_to_be_hopeless_is_told() {
     assert_eq!(told, ["DrainBlocked"]);
     world.task.status = Some(hopeless.status);
     assert_eq!(look(&world).notices, [], "once");
+}
+
+#[test]
+fn more_blocked_pods_than_a_record_names_are_told_once() {
+    let bare = |name: String| PodView {
+        owner: None,
+        ..pod(&name)
+    };
+    let told = |world: &TaskSnapshot| {
+        let notices = look(world).notices;
+        let told: Vec<_> = notices.into_iter().map(|one| one.message).collect();
+        told
+    };
+    let mut world = world_at(TaskStep::Drain);
+    world.task.spec.drain = Some(DrainOptions {
+        bare_pods: Some(PodRule::Block),
+        ..DrainOptions::default()
+    });
+    world.budgets = vec![budget()];
+    // Twelve that may pass by themselves, then one that only a person can help with.
+    let mut pods: Vec<PodView> = (0..12).map(|place| pod(&format!("a-{place}"))).collect();
+    world.pods = Observed::Present(pods.clone());
+    assert_eq!(told(&world), [""; 0]);
+    world.task.status = Some(look(&world).status);
+    pods.push(bare("z".to_owned()));
+    world.pods = Observed::Present(pods.clone());
+    let first = told(&world);
+    assert!(first[0].starts_with("pod default/z: "), "{first:?}");
+    world.task.status = Some(look(&world).status);
+    assert_eq!(told(&world), [""; 0], "once");
+    // More of those than are named.
+    pods.extend((0..12).map(|place| bare(format!("b-{place}"))));
+    world.pods = Observed::Present(pods);
+    assert_eq!(told(&world).len(), 1);
+    let status = look(&world).status;
+    world.task.status = Some(status.clone());
+    assert_eq!(told(&world), [""; 0], "once");
+    assert_eq!(look(&world).status, status);
 }
 
 /// The way back empties the new node, and may be held up there.
