@@ -49,5 +49,7 @@ pub const ABORTED: &str = "Aborted";
 pub const LEDGER_READABLE: &str = "LedgerReadable";
 /// Nodes of the wave cannot begin for reasons of their own, and nobody else of it is left.
 pub const HELD_UP: &str = "HeldUp";
+/// Of every node that joined late it is known whether it is outdated. False since nobody can tell.
+pub const LATE_NODES_KNOWN: &str = "LateNodesKnown";
 /// The network of the node works, as checks from inside a pod on it say.
 pub const NETWORK_VERIFIED: &str = "NetworkVerified";

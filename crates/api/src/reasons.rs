@@ -8,6 +8,8 @@ pub const PLANNED: &str = "Planned";
 pub const ALL_PARTITIONS_DONE: &str = "AllPartitionsDone";
 /// No node matches the selection.
 pub const NO_CANDIDATES: &str = "NoCandidates";
+/// Nobody could tell in time whether nodes that joined late are outdated: they are left to the next run.
+pub const LATE_NODES_UNKNOWN: &str = "LateNodesUnknown";
 /// Tasks are under way.
 pub const TASKS_IN_FLIGHT: &str = "TasksInFlight";
 /// Another run or update holds the slots that are needed.

@@ -160,11 +160,19 @@ pub struct Newcomer {
     pub wanted: Observed<ImageId>,
 }
 
-/// Those of the newcomers that run another image than their group launches, sorted. One that is not
-/// surely outdated is not taken; without a clear answer nobody can tell, and the text says why. Control
-/// planes are left to the next run, where they go first.
-pub fn outdated(newcomers: &[Newcomer]) -> Result<Vec<&NodeView>, String> {
-    let mut late = Vec::new();
+/// What was found out about newcomers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SortedOut<'a> {
+    /// Those that run another image than their group launches.
+    pub late: Vec<&'a NodeView>,
+    /// Those of which nobody can tell, and why.
+    pub unclear: Vec<(&'a NodeView, String)>,
+}
+
+/// Looks for newcomers that run another image than their group launches, sorted. One that is not surely outdated is
+/// not taken. Control planes are left to the next run, where they go first.
+pub fn sort_out(newcomers: &[Newcomer]) -> SortedOut<'_> {
+    let mut found = SortedOut::default();
     let workers = newcomers
         .iter()
         .filter(|one| one.node.role() == Role::Worker);
@@ -172,20 +180,27 @@ pub fn outdated(newcomers: &[Newcomer]) -> Result<Vec<&NodeView>, String> {
         match (&one.image, &one.wanted) {
             (Observed::Present(image), Observed::Present(wanted)) => {
                 if image != wanted {
-                    late.push(&one.node);
+                    found.late.push(&one.node);
                 }
             }
             (Observed::Absent, _) | (_, Observed::Absent) => {}
             (Observed::Unknown(why), _) | (_, Observed::Unknown(why)) => {
-                return Err(format!("node {}: {why}", one.node.name));
+                found.unclear.push((&one.node, why.clone()));
             }
             (Observed::NotAsked, _) | (_, Observed::NotAsked) => {
-                return Err(format!("node {}: nobody has looked", one.node.name));
+                found
+                    .unclear
+                    .push((&one.node, "nobody has looked".to_owned()));
             }
         }
     }
-    late.sort_by(|left, right| (&left.zone, &left.name).cmp(&(&right.zone, &right.name)));
-    Ok(late)
+    found
+        .late
+        .sort_by(|left, right| (&left.zone, &left.name).cmp(&(&right.zone, &right.name)));
+    found
+        .unclear
+        .sort_by(|(left, _), (right, _)| left.name.cmp(&right.name));
+    found
 }
 
 /// The plan with one more wave, of nodes that joined late; `None` when it can have no more.

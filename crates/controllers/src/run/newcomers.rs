@@ -25,7 +25,15 @@ pub(super) async fn look(context: &Context, run: &NodePatchRun) -> Observed<Vec<
     }
     let provider = match context.provider(Some(&run.spec.provider)).await {
         Ok(provider) => provider,
-        Err(error) => return Observed::Unknown(in_full(&error)),
+        Err(error) => {
+            let why = in_full(&error);
+            let unknown = |node| Newcomer {
+                node,
+                image: Observed::Unknown(why.clone()),
+                wanted: Observed::NotAsked,
+            };
+            return Observed::Present(nodes.into_iter().map(unknown).collect());
+        }
     };
     let mut groups: BTreeMap<GroupId, Observed<ImageId>> = BTreeMap::new();
     let mut newcomers = Vec::new();

@@ -1,9 +1,9 @@
 //! Why a run waits.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use shipshape_api::conditions::{ACCEPTED, HELD};
+use shipshape_api::conditions::{ACCEPTED, HELD, LATE_NODES_KNOWN};
 use shipshape_api::node_patch_run::{NodePatchRunStatus, Wave};
-use shipshape_api::reasons::{SCALE_DOWN_FORBIDDEN, UNSUPPORTED_PROVIDER};
+use shipshape_api::reasons::{LATE_NODES_UNKNOWN, SCALE_DOWN_FORBIDDEN, UNSUPPORTED_PROVIDER};
 use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
 use super::{Blocker, Explanation, Scene, after_deadline, name_of, step_of, wait};
@@ -60,6 +60,9 @@ pub fn run(run: &NodePatchRun, scene: &Scene<'_>) -> Explanation {
         }
         autoscaler(&mut told, &status);
     }
+    let left = status.conditions.iter();
+    let left = left.filter(|one| one.type_ == LATE_NODES_KNOWN && one.reason == LATE_NODES_UNKNOWN);
+    told.notes.extend(left.map(|one| one.message.clone()));
     if let Some(error) = &status.last_error {
         told.notes.push(format!("last error: {error}"));
     }

@@ -105,15 +105,18 @@ fn only_newcomers_that_are_surely_outdated_are_taken() {
         newcomer("no-machine", Observed::Absent, Observed::NotAsked),
         newcomer("no-group", image("one"), Observed::Absent),
     ];
-    let late = outdated(&sure).unwrap();
+    let SortedOut { late, unclear } = sort_out(&sure);
+    assert_eq!(unclear, []);
     let names: Vec<&str> = late.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["old-a", "old-b"]);
     for unclear in [
         newcomer("x", unknown(), Observed::NotAsked),
         newcomer("x", image("one"), unknown()),
     ] {
-        let why = outdated(&[unclear]).unwrap_err();
-        assert!(why.contains("throttled"), "{why}");
+        let unclear = [unclear];
+        let found = sort_out(&unclear);
+        assert_eq!(found.late, Vec::<&NodeView>::new());
+        assert!(found.unclear[0].1.contains("throttled"), "{found:?}");
     }
 }
 

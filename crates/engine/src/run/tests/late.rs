@@ -69,6 +69,84 @@ fn a_run_does_not_end_before_somebody_has_looked_for_late_nodes() {
 }
 
 #[test]
+fn a_late_node_that_the_cloud_never_describes_does_not_hold_the_run_for_good() {
+    let unclear = |name: &str| Newcomer {
+        image: Observed::Unknown("throttled".to_owned()),
+        ..newcomer(name, "old")
+    };
+    let limit = Settings::default().deadlines.lock;
+    let at = |snapshot: &RunSnapshot, at| decide(snapshot, &Settings::default(), at);
+    let mut snapshot = at_its_end();
+    snapshot.newcomers =
+        Observed::Present(vec![unclear("b"), newcomer("late", "old"), unclear("a")]);
+    for at_second in [0, 1, 599] {
+        let decision = at(&snapshot, Timestamp::from_second(at_second).unwrap());
+        assert_eq!(decision.effects, []);
+        assert!(
+            decision
+                .status
+                .waiting_for
+                .clone()
+                .unwrap()
+                .contains("joined late")
+        );
+        assert_eq!(decision.notices, []);
+        // All that a new process knows.
+        snapshot.run.status = Some(decision.status);
+    }
+    let over = at(&snapshot, now() + limit);
+    let told: Vec<&str> = over.notices.iter().map(|one| one.reason).collect();
+    assert_eq!(told, ["LateNodesUnknown", "JoinedLate"]);
+    assert!(
+        over.notices[0].message.contains("(a, b)"),
+        "{:?}",
+        over.notices
+    );
+    let plan = over.status.plan.clone().unwrap();
+    assert_eq!(plan.partitions.last().unwrap().nodes, ["late"]);
+    // Their wave is over, and still nobody can tell.
+    snapshot.run.status = Some(over.status);
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.current_iteration = Some(2);
+    status.marked = Some(true);
+    snapshot.newcomers = Observed::Present(vec![unclear("b"), unclear("a")]);
+    let restored = at(&snapshot, now() + limit);
+    assert_eq!(names_of(&restored), ["RestoreGroups"]);
+    snapshot.run.status = Some(restored.status);
+    let end = at(&snapshot, now() + limit);
+    assert!(is_over(&end.status));
+    let told = end.notices.iter().map(|one| one.reason);
+    assert!(
+        !told.clone().any(|reason| reason == "LateNodesUnknown"),
+        "once"
+    );
+    let known = end.status.conditions.iter();
+    let known = known.filter(|one| one.reason == "LateNodesUnknown");
+    let known: Vec<_> = known.map(|one| one.message.clone()).collect();
+    assert!(known[0].contains("(a, b)"), "{known:?}");
+}
+
+#[test]
+fn a_cloud_that_answers_in_time_has_its_whole_time_again() {
+    let mut snapshot = at_its_end();
+    let limit = Settings::default().deadlines.lock;
+    for (after, answer) in [
+        (SignedDuration::ZERO, Observed::Unknown("away".to_owned())),
+        (limit / 2, Observed::Present(vec![newcomer("late", "old")])),
+    ] {
+        snapshot.newcomers = answer;
+        let decision = decide(&snapshot, &Settings::default(), now() + after);
+        snapshot.run.status = Some(decision.status);
+    }
+    let status = snapshot.run.status.as_mut().unwrap();
+    status.current_iteration = Some(2);
+    status.marked = Some(true);
+    snapshot.newcomers = Observed::Unknown("away".to_owned());
+    let again = decide(&snapshot, &Settings::default(), now() + limit * 2);
+    assert!(again.status.waiting_for.unwrap().contains("joined late"));
+}
+
+#[test]
 fn a_candidate_that_has_left_is_counted_and_not_waited_for() {
     let mut snapshot = at_its_end();
     snapshot.succeeded = 2;
