@@ -217,6 +217,27 @@ impl Look<'_> {
         }
     }
 
+    async fn before_cordon(&self, snapshot: &mut TaskSnapshot, known: Known) {
+        snapshot.old_node = self.live_old_node().await;
+        snapshot.new_node = match known.new_node {
+            Some(node) => Observed::Present(node),
+            None => self.live_new_node().await,
+        };
+        snapshot.lock = match known.lock {
+            Some(lock) => Observed::Present(lock),
+            None => self.lock().await,
+        };
+        if !self.task.spec.required_node_daemon_pod_selectors.is_empty() {
+            let pods = drain::pods_as_stored(self.context, &self.task.spec.node_name);
+            snapshot.pods = Observed::Present(pods);
+        }
+        // Where the old machine goes first, its group must be there to make the new one.
+        if self.status().and_then(|status| status.terminate_first) == Some(true) {
+            snapshot.group = self.recorded_group().await;
+        }
+        self.for_own_end(snapshot).await;
+    }
+
     /// The hold of another task on this node, which is that task's new one: as long as it is under way,
     /// it may need the node, or have to take it back. By the machine too: that is known before its node is.
     fn brought_by(&self, node: Option<&NodeView>) -> Option<LockView> {
@@ -297,23 +318,6 @@ impl Look<'_> {
                 snapshot.etcd = self.etcd().await;
             }
         }
-    }
-
-    async fn before_cordon(&self, snapshot: &mut TaskSnapshot, known: Known) {
-        snapshot.old_node = self.live_old_node().await;
-        snapshot.new_node = match known.new_node {
-            Some(node) => Observed::Present(node),
-            None => self.live_new_node().await,
-        };
-        snapshot.lock = match known.lock {
-            Some(lock) => Observed::Present(lock),
-            None => self.lock().await,
-        };
-        if !self.task.spec.required_node_daemon_pod_selectors.is_empty() {
-            let pods = drain::pods_as_stored(self.context, &self.task.spec.node_name);
-            snapshot.pods = Observed::Present(pods);
-        }
-        self.for_own_end(snapshot).await;
     }
 
     /// The way back needs the node, the slot, and whether anything is still in the way.

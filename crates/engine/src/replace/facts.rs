@@ -9,8 +9,8 @@ use shipshape_api::node_patch_task::{
 use shipshape_api::reasons::NODE_LEFT;
 
 use super::draft::{Draft, Unclear};
-use super::order::is_terminate_first;
-use super::passage;
+use super::order::{is_old_gone, is_terminate_first};
+use super::{member, passage};
 use crate::decision::{LockRequest, NodeTarget};
 use crate::machine::{Group, Machine, MachineState};
 use crate::startup::{NOT_READY, startup_taint};
@@ -114,17 +114,37 @@ pub(super) fn is_ending(machine: &Machine) -> bool {
 
 /// The group that launches the replacement, or `None` after having decided what its absence means.
 pub(super) fn group_or_fail(draft: &mut Draft<'_>) -> Option<Group> {
-    let found = draft
-        .look(
-            &draft.snapshot.group,
-            "which group launches the replacement",
-        )
-        .ok()?;
+    let name = group_name(draft);
+    let about = match &name {
+        Some(name) => format!("whether group {name} can launch the replacement"),
+        None => "which group launches the replacement".to_owned(),
+    };
+    let found = draft.look(&draft.snapshot.group, &about).ok()?;
     if found.is_none() {
-        let message = "the machine belongs to no group, so nothing can launch its replacement";
-        draft.fail("GroupUnknown", message.to_owned());
+        let what = match name {
+            Some(name) => format!("group {name} is not there"),
+            None => "the machine belongs to no group".to_owned(),
+        };
+        let message = format!("{what}, so nothing can launch its replacement");
+        draft.fail("GroupUnknown", message);
     }
     found
+}
+
+/// The group of the old machine, as the cloud has just said or the status has kept it.
+fn group_name(draft: &Draft<'_>) -> Option<String> {
+    let seen = draft.snapshot.old_machine.present();
+    let seen = seen.and_then(|machine| Some(machine.group.as_ref()?.0.clone()));
+    let kept = draft.status.old_machine.as_ref();
+    seen.or_else(|| kept.and_then(|machine| machine.location.get("group").cloned()))
+}
+
+/// Whether the old machine may go as far as its group is concerned; if not, what follows is decided on. Where it goes
+/// first, without the group nobody could ever make the new one.
+pub(super) fn is_group_there(draft: &mut Draft<'_>) -> bool {
+    let is_asked =
+        is_terminate_first(draft) && !is_old_gone(draft) && !member::is_old_leaving(draft);
+    !is_asked || group_or_fail(draft).is_some()
 }
 
 /// Whether the machine that this step waits for is followed on its way out already: its object is told

@@ -11,7 +11,8 @@ use shipshape_api::{OnDeadline, PendingNodeGoal};
 
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{
-    is_ending, is_followed_out, is_replacement_ready, node_left, node_target, own_node, takes_pods,
+    is_ending, is_followed_out, is_group_there, is_replacement_ready, node_left, node_target,
+    own_node, takes_pods,
 };
 use super::undo::gave_up;
 use super::{anew, daemons, keep, member, order, park};
@@ -32,6 +33,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         Ok(None) if anew::has_come_back(draft) => {}
         Ok(None) => now_left(draft),
         Ok(Some(node)) if !daemons::may_go_first(draft, &node) => {}
+        Ok(Some(_)) if !is_group_there(draft) => {}
         Ok(Some(node)) if node.unschedulable => {
             let message = format!("node {} takes no new pods", node.name);
             draft.advance(

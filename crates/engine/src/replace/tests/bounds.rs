@@ -74,6 +74,52 @@ fn a_machine_does_not_go_first_while_a_required_daemon_does_not_run_on_its_node(
 }
 
 #[test]
+fn a_machine_does_not_go_first_while_its_group_is_gone_or_cannot_be_read() {
+    let mut full = world_at(TaskStep::Provision);
+    full.task.spec.replacement = Some(ReplacementMode::SurgeElseTerminateFirst);
+    full.new_machine = Observed::Absent;
+    let record = full.task.status.as_mut().unwrap().replacement.as_mut();
+    record.unwrap().no_room = Some("zone a is full".to_owned());
+    let full = next(&full, start());
+    let mut always = goes_first();
+    always.task.spec.required_node_daemon_pod_selectors = Vec::new();
+    for mut world in [full, always] {
+        assert_eq!(step_of(&world), TaskStep::Cordon);
+        world.old_node = Observed::Present(node("old"));
+        world.old_machine = Observed::NotAsked;
+        assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+        world.group = Observed::Unknown("denied".to_owned());
+        let waiting = look(&world);
+        assert_eq!(waiting.effects, []);
+        assert_eq!(step(&waiting), TaskStep::Cordon);
+        let said = waiting.status.waiting_for.unwrap();
+        assert!(
+            said.contains("group workers") && said.contains("denied"),
+            "{said}"
+        );
+        let given_up = next(&world, late()).task.status.unwrap().undo.unwrap();
+        assert!(
+            given_up.message.contains("group workers"),
+            "{}",
+            given_up.message
+        );
+        world.group = Observed::Absent;
+        let refused = look(&world);
+        assert_eq!(refused.effects, []);
+        let undo = refused.status.undo.unwrap();
+        assert_eq!(
+            (undo.next, undo.reason.as_str()),
+            (UndoNext::Fail, "GroupUnknown")
+        );
+        assert!(
+            undo.message.contains("group workers is not there"),
+            "{}",
+            undo.message
+        );
+    }
+}
+
+#[test]
 fn a_broken_node_needs_its_daemons_placed_and_not_ready() {
     let world = TaskSnapshot {
         old_node: Observed::Present(NodeView {
