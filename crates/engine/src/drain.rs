@@ -313,7 +313,7 @@ impl<'a> Judge<'a> {
                 message: refusal.message.clone(),
             });
         }
-        if !pod.claims.is_empty() {
+        if pod.has_volumes() {
             if self.volumes_busy {
                 return Verdict::Later(Later::Volume);
             }

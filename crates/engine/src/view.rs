@@ -333,6 +333,8 @@ pub struct PodView {
     pub pending: bool,
     /// Whether it keeps data in an emptyDir volume, lost with the pod.
     pub local_data: bool,
+    /// Whether it describes a disk itself, which is attached to its node without a claim.
+    pub describes_disk: bool,
     /// Since when the scheduler has had no place for it.
     pub homeless_since: Option<Timestamp>,
     /// Its address.
@@ -373,6 +375,7 @@ impl PodView {
             pending: phase == Some("Pending"),
             claims: claims_of(pod),
             local_data: volumes_of(pod).any(|volume| volume.empty_dir.is_some()),
+            describes_disk: volumes_of(pod).any(is_disk),
             homeless_since: homeless_since(pod),
             address: pod
                 .status
@@ -380,6 +383,24 @@ impl PodView {
                 .and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
         }
     }
+}
+
+impl PodView {
+    /// Whether volumes must be detached from its node once it has left.
+    pub fn has_volumes(&self) -> bool {
+        self.describes_disk || !self.claims.is_empty()
+    }
+}
+
+/// Whether the volume is a cloud's disk that the pod names itself. What a driver makes for the pod alone (`csi`) is never
+/// attached.
+fn is_disk(volume: &Volume) -> bool {
+    volume.aws_elastic_block_store.is_some()
+        || volume.azure_disk.is_some()
+        || volume.cinder.is_some()
+        || volume.gce_persistent_disk.is_some()
+        || volume.portworx_volume.is_some()
+        || volume.vsphere_volume.is_some()
 }
 
 fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {

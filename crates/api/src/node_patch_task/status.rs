@@ -253,7 +253,7 @@ pub struct DrainRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DetachRecord {
-    /// Name of the PersistentVolume.
+    /// Name of the PersistentVolume, or of the attachment of a disk that has none.
     #[schemars(transform = schema::text(schema::NAME))]
     pub volume: String,
     /// Since when its pod has been gone.

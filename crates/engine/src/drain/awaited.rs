@@ -43,11 +43,11 @@ fn is_awaited<'a>(
     let mut is_last = true;
     for pod in left.into_iter().filter(is_load) {
         is_last = false;
-        if pod.critical || !pod.claims.is_empty() {
+        if pod.critical || pod.has_volumes() {
             return true;
         }
     }
-    is_last || !gone.claims.is_empty() || is_named(gone, record)
+    is_last || gone.has_volumes() || is_named(gone, record)
 }
 
 /// Whether the record tells of the pod as of one that only a person could have helped.

@@ -391,6 +391,43 @@ fn a_drain_is_not_done_before_the_last_volume_is_detached_or_given_up() {
 }
 
 #[test]
+fn a_disk_without_a_claim_holds_nobody_up_while_its_pod_is_there_and_is_waited_for_by_itself() {
+    let disk = |name: &str| AttachmentView {
+        name: name.to_owned(),
+        node: "node".to_owned(),
+        ..AttachmentView::default()
+    };
+    let owner = PodView {
+        describes_disk: true,
+        ready: false,
+        ..pod("old-style")
+    };
+    let blocked = [budget("web", 0)];
+    let pods = [owner.clone(), volume_pod("db")];
+    let mut set = Set::of(pods).attached([disk("one"), disk("two"), attachment("db")]);
+    assert_eq!(evicted(&set.play()), ["old-style"], "one after the other");
+    set.budgets = blocked.to_vec();
+    set.pods[0].ready = true;
+    set.pods[1].labels = [("app", "db")].into();
+    assert_eq!(evicted(&set.play()), ["db"], "the other is in nobody's way");
+    // Both are gone, and one of the two disks was given up long ago.
+    let wait = usual().detach_wait.as_secs();
+    let mut set = Set::of([]).attached([disk("one"), disk("two")]);
+    set.detaching = vec![DetachRecord {
+        volume: "one".to_owned(),
+        since: Time(at(-wait)),
+    }];
+    let next = set.play();
+    assert!(!next.is_done());
+    let names: Vec<_> = next
+        .detaching
+        .iter()
+        .map(|one| one.volume.as_str())
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+}
+
+#[test]
 fn a_volume_that_a_daemon_uses_is_not_waited_for() {
     let user = PodView {
         claims: vec!["data-db-0".to_owned()],

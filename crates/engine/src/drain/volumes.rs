@@ -2,7 +2,8 @@
 //!
 //! Owns whose turn it is: the next such pod leaves when the volumes of the one before are detached,
 //! or when that has taken too long. Must not look at budgets. A volume that a DaemonSet's or a static
-//! pod still uses stays where it is and is not waited for.
+//! pod still uses stays where it is and is not waited for, nor a disk without a claim while a pod that describes one is
+//! there: the attachment does not say whose it is.
 
 use std::collections::BTreeSet;
 
@@ -37,17 +38,22 @@ impl Volumes {
                     .map(move |claim| (namespace, claim.as_str()))
             })
             .collect();
+        let mut there = scene.pods.iter().filter(|pod| !pod.finished);
+        let is_described = there.any(|pod| pod.describes_disk);
         let mut lingering: Vec<DetachRecord> = scene
             .around
             .attachments
             .iter()
             .filter(|one| {
+                if one.volume.is_empty() {
+                    return !is_described;
+                }
                 let claim = one.claim.as_ref();
                 !claim.is_some_and(|(space, name)| used.contains(&(space.as_str(), name.as_str())))
             })
             .map(|one| DetachRecord {
-                volume: one.volume.clone(),
-                since: since(scene, &one.volume),
+                volume: one.known_as().to_owned(),
+                since: since(scene, one.known_as()),
             })
             .collect();
         lingering.sort_by(|one, other| one.volume.cmp(&other.volume));
@@ -59,7 +65,7 @@ impl Volumes {
             leaving_until: scene
                 .pods
                 .iter()
-                .filter(|pod| pod.terminating && !pod.claims.is_empty())
+                .filter(|pod| pod.terminating && pod.has_volumes())
                 .filter(|pod| skip(pod, scene.around).is_none())
                 // A pod whose deletion was only just asked for may not say yet when it ends.
                 .filter_map(|pod| future(pod.gone_by.unwrap_or(scene.now)))

@@ -28,7 +28,7 @@ pub fn load(node: &NodeView, important: bool, wave: &Wave<'_>, findings: &[Findi
         zone: node.zone.clone(),
         important,
         pods: moving.len(),
-        with_volumes: moving.iter().filter(|pod| !pod.claims.is_empty()).count(),
+        with_volumes: moving.iter().filter(|pod| pod.has_volumes()).count(),
         blocked: findings.iter().any(|one| blocks(&one)),
         guarded,
     }

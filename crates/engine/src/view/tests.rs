@@ -66,7 +66,10 @@ fn an_ordinary_pod_is_remembered_in_less_than_seven_hundred_bytes() {
 fn claims_local_data_and_the_end_of_a_pod_are_read() {
     let mut value = ordinary();
     value["spec"]["volumes"] = json!([
+        { "name": "settings", "configMap": { "name": "settings" } },
+        { "name": "secrets", "csi": { "driver": "secrets.example.com" } },
         { "name": "data", "persistentVolumeClaim": { "claimName": "data-0" } },
+        { "name": "token", "projected": {} },
         { "name": "scratch", "ephemeral": {} },
         { "name": "cache", "emptyDir": {} },
     ]);
@@ -75,12 +78,19 @@ fn claims_local_data_and_the_end_of_a_pod_are_read() {
     let scratch = "checkout-service-7c9d8f6b5d-x2x9k-scratch";
     assert_eq!(staying.claims, ["data-0", scratch]);
     assert!(staying.local_data && staying.ready && !staying.pending);
+    assert!(staying.has_volumes() && !staying.describes_disk);
     assert_eq!(staying.finalizers, [""; 0], "nobody asks while it stays");
     value["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
     let leaving = pod(value);
     assert!(leaving.terminating);
     assert_eq!(leaving.gone_by, "2026-01-02T03:04:05Z".parse().ok());
     assert_eq!(leaving.finalizers, ["example.com/wait"]);
+    let mut value = ordinary();
+    value["spec"]["volumes"] =
+        json!([{ "name": "old-style", "awsElasticBlockStore": { "volumeID": "vol-1" } }]);
+    let described = pod(value);
+    assert!(described.describes_disk && described.has_volumes());
+    assert_eq!(described.claims, [""; 0]);
 }
 
 #[test]

@@ -28,4 +28,13 @@ impl AttachmentView {
             claim: None,
         }
     }
+
+    /// The name that tells the volume from others: that of the attachment where it has none itself.
+    pub fn known_as(&self) -> &str {
+        if self.volume.is_empty() {
+            &self.name
+        } else {
+            &self.volume
+        }
+    }
 }
