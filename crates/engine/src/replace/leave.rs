@@ -367,6 +367,11 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
 fn back_to_cordon(draft: &mut Draft<'_>) {
     if draft.status.step_name() == TaskStep::Remove {
         let message = "the end of the old machine may have been asked for already".to_owned();
+        // From now on, though it was noted before.
+        draft
+            .status
+            .conditions
+            .retain(|one| one.type_ != OLD_DELETED);
         draft.claim(OLD_DELETED, Truth::False, "MayBeEnding", message);
     }
     draft.status.drain = None;

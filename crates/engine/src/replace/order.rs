@@ -35,7 +35,9 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
         | TaskStep::Recover
         | TaskStep::RemoveMember
         | TaskStep::Backoff
-        | TaskStep::Parked => !is_old_gone(draft) && !member::is_old_leaving(draft),
+        | TaskStep::Parked => {
+            !is_old_gone(draft) && !member::is_old_leaving(draft) && !may_old_end(draft)
+        }
         TaskStep::Remove
         | TaskStep::Forget
         | TaskStep::Undo
@@ -43,6 +45,17 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
         | TaskStep::Done
         | TaskStep::Failed => false,
     }
+}
+
+/// Whether the task has come back from the removal so lately that the old machine may be ending unseen. Once
+/// the time for its end is over, an end that was asked for has shown.
+fn may_old_end(draft: &Draft<'_>) -> bool {
+    let mut conditions = draft.status.conditions.iter();
+    let noted = conditions.find(|one| one.type_ == OLD_DELETED && one.status == "False");
+    noted.is_some_and(|noted| {
+        let since = draft.now.duration_since(noted.last_transition_time.0);
+        since < draft.settings.deadlines.remove
+    })
 }
 
 /// The step after the intent is recorded.

@@ -83,6 +83,19 @@ fn an_end_that_may_have_been_asked_for_is_nobodys_own() {
 }
 
 #[test]
+fn nobody_calls_a_task_off_whose_old_machine_may_be_ending_unseen() {
+    let mut world = world_at(TaskStep::Remove);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.task.status = Some(look(&world).status);
+    assert_eq!(step_of(&world), TaskStep::Cordon);
+    world.run.call_off = Some("spec.abort of run r is true".to_owned());
+    assert_ne!(step(&look(&world)), TaskStep::Undo);
+    let later = start() + Settings::default().deadlines.remove;
+    let decision = decide(&world, &Settings::default(), later);
+    assert_eq!(step(&decision), TaskStep::Undo, "it does not end");
+}
+
+#[test]
 fn with_a_replacement_that_serves_a_person_is_told_that_the_group_may_be_larger() {
     let mut world = world_at(TaskStep::Drain);
     world.old_node = Observed::Absent;
