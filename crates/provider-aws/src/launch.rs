@@ -5,6 +5,7 @@
 //! machine.
 
 mod attach;
+pub(crate) mod untagged;
 
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ fn words_of(request: &ReplacementRequest) -> String {
 }
 
 impl Aws {
-    /// The machine of a token, when it is listed or this process has just made it.
+    /// The machine of a token, when it is listed or this process has made it.
     pub(crate) async fn by_token(&self, token: &Token) -> Result<Option<Machine>> {
         let filters = [(format!("tag:{TAG_TOKEN}"), vec![cut(token.as_str())])];
         let seen = self.region.calls.look(&filters).await;
@@ -99,7 +100,10 @@ impl Aws {
         // Should the impossible happen and there are two, the one that lives is the one that counts.
         let listed = seen.into_iter().map(machine);
         let best = listed.min_by_key(|it| (has_ended(it.state), it.id.clone()));
-        Ok(best.or_else(|| self.region.made_under(TAG_TOKEN, token.as_str())))
+        match best.or_else(|| self.region.made_under(TAG_TOKEN, token.as_str())) {
+            Some(found) => Ok(Some(found)),
+            None => self.launched_under(token).await,
+        }
     }
 
     /// Makes the machine, or goes on with the one that the token made.
@@ -239,33 +243,13 @@ impl Aws {
         {
             return Err(wanted.refusal());
         }
-        let ec2 = &self.region.calls.connection.ec2;
-        let tagged = self
-            .region
-            .calls
-            .pace
-            .call("CreateTags", Kind::Repeatable, || {
-                ec2.create_tags(id.as_str(), &wanted.tags)
-            })
-            .await;
-        match tagged {
-            // EC2 may not have heard of it yet.
-            Err(failure) if failure.meaning() == Meaning::Unknown => {
-                return Err(Error::NoAnswer {
-                    what: format!("tags of machine {id}"),
-                    message: failure.to_string(),
-                });
-            }
-            other => other.map_err(|failure| failure.about(&format!("tags of machine {id}")))?,
-        }
         let mut made = match seen {
             Some(seen) => seen,
             None => self.unlisted(id, group, zone).await?,
         };
         made.group = Some(wanted.request.group.clone());
         made.tags.extend(wanted.tags.clone());
-        self.region.remember(&made);
-        Ok(made)
+        self.tag_launched(&wanted.request.token, made).await
     }
 
     async fn unlisted(&self, id: &MachineId, group: &GroupFacts, zone: &str) -> Result<Machine> {

@@ -21,6 +21,7 @@ use crate::connection::{Connection, Source};
 use crate::ec2::calls::{Filter, Instance, TemplateVersion};
 use crate::failure::Failure;
 use crate::groups::{GroupFacts, Groups, Membership};
+use crate::launch::untagged::Untagged;
 use crate::pace::{Kind, Pace};
 use crate::settings::{ClientSettings, FullGroups};
 
@@ -45,6 +46,7 @@ pub(crate) struct Region {
     templates: Batch<TemplateVersion>,
     subnets: Mutex<BTreeMap<String, String>>,
     made: Mutex<BTreeMap<MachineId, (Instant, Machine)>>,
+    pub(crate) untagged: Untagged,
     started: Instant,
     /// Whether the group launch is served, once known: 0 not asked, 1 yes, 2 no.
     pub(crate) launch_served: AtomicU8,
@@ -137,6 +139,7 @@ impl Region {
             settings,
             subnets: Mutex::default(),
             made: Mutex::default(),
+            untagged: Untagged::default(),
             started: Instant::now(),
             launch_served: AtomicU8::new(0),
             gate: tokio::sync::Mutex::new(()),

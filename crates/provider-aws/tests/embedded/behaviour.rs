@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shipshape_engine::machine::{ImageId, MachineId};
+use shipshape_engine::machine::{ImageId, MachineId, MachineState};
 use shipshape_provider::contract::Stage;
 use shipshape_provider::{Error, Provider};
 use shipshape_provider_aws::{AwsSettings, ClientSettings, FullGroups, Placement};
@@ -90,6 +90,47 @@ async fn a_process_that_dies_between_launch_and_tags_leaves_a_machine_that_the_n
         machine.tags.get("shipshape.dev/cluster-id").unwrap(),
         "test"
     );
+}
+
+#[tokio::test]
+async fn a_machine_whose_tags_are_refused_is_known_by_its_token_and_ended_by_nobody() {
+    let stage = Wired::start(Services::default()).await;
+    stage
+        .cloud
+        .adjust(|settings| _ = settings.denied_calls.insert("CreateTags".to_owned()));
+    let request = stage.request("refused");
+    let refused = stage.provider.ensure_replacement(&request).await;
+    assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    assert_eq!(stage.cloud.machines().len(), 4);
+    stage.settle().await;
+    // It runs, and more time goes by than anything else is remembered for.
+    sleep(quick().settle * 2).await;
+    let found = stage.provider.find_replacement(&request.token).await;
+    let found = found.unwrap().unwrap();
+    assert_eq!(found.state, MachineState::Ready);
+    assert_eq!(found.group, Some(stage.group()));
+    let again = stage.provider.ensure_replacement(&request).await.unwrap();
+    assert_eq!(again.id, found.id);
+    assert_eq!(stage.count("TerminateInstanceInAutoScalingGroup"), 0);
+    assert_eq!(stage.count("TerminateInstances"), 0);
+    assert_eq!(stage.live().len(), 4);
+
+    // It gets its tags as soon as they are accepted.
+    stage.cloud.adjust(|settings| settings.denied_calls.clear());
+    stage
+        .provider
+        .find_replacement(&request.token)
+        .await
+        .unwrap();
+    let machine = stage.cloud.machines().into_iter();
+    let machine = machine.filter(|it| it.id == found.id).last().unwrap();
+    assert_eq!(
+        machine.tags.get("shipshape.dev/token").unwrap(),
+        request.token.as_str()
+    );
+    stage.provider.delete_machine(&found.id).await.unwrap();
+    stage.settle().await;
+    assert_eq!(stage.live().len(), 3);
 }
 
 #[tokio::test]

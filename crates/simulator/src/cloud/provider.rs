@@ -94,10 +94,8 @@ impl CloudHandle {
         made: impl FnOnce(&R) -> Option<MachineId>,
     ) -> Result<R, E> {
         self.cloud.disturb(|state, now| {
-            let result = state
-                .meter(now)
-                .map_err(E::from)
-                .and_then(|()| change(state, now));
+            let allowed = state.meter(now).and_then(|()| state.permit(call.name));
+            let result = allowed.map_err(E::from).and_then(|()| change(state, now));
             let machine = result.as_ref().ok().and_then(made);
             let call = Call {
                 machine: machine.as_ref().or(call.machine),
@@ -149,6 +147,16 @@ impl State {
         }
         self.window.1 += 1;
         Ok(())
+    }
+
+    fn permit(&self, call: &str) -> Result<()> {
+        if !self.model.settings.denied_calls.contains(call) {
+            return Ok(());
+        }
+        Err(Error::Denied {
+            what: call.to_owned(),
+            message: format!("you are not authorized to perform {call}"),
+        })
     }
 
     /// A machine as of `at`, unless the cloud has forgotten it by `now`.

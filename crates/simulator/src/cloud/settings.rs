@@ -99,6 +99,8 @@ pub struct CloudSettings {
     pub lost_answers: u8,
     /// At most this many calls a second; the rest is throttled.
     pub calls_per_second: Option<u32>,
+    /// Changing calls that the caller has no right to, by name.
+    pub denied_calls: BTreeSet<String>,
     /// Zones without capacity.
     pub full_zones: BTreeSet<String>,
     /// Images whose machines boot but never join the cluster.
@@ -124,6 +126,7 @@ impl Default for CloudSettings {
             read_lag: Duration::ZERO,
             lost_answers: 0,
             calls_per_second: None,
+            denied_calls: BTreeSet::new(),
             full_zones: BTreeSet::new(),
             broken_images: BTreeSet::new(),
             unready_images: BTreeSet::new(),
