@@ -5,6 +5,7 @@
 
 mod check;
 mod hurry;
+mod manifests;
 mod world;
 
 use std::collections::BTreeMap;

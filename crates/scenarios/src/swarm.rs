@@ -11,6 +11,9 @@ use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::story::{StoryError, play_alone};
 
+/// Most seeds of one command: days, even for small stories.
+const SEEDS_MAX: u64 = 1_000_000;
+
 /// A range of seeds, written `A..B`; `B` is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
@@ -26,13 +29,18 @@ impl FromStr for Seeds {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("{text:?} is not of the form A..B with A less than B");
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-        let from = from.parse().map_err(|_| wrong())?;
-        let to = to.parse().map_err(|_| wrong())?;
-        if from < to {
-            Ok(Self { from, to })
-        } else {
-            Err(wrong())
+        let from: u64 = from.parse().map_err(|_| wrong())?;
+        let to: u64 = to.parse().map_err(|_| wrong())?;
+        if from >= to {
+            return Err(wrong());
         }
+        if to - from > SEEDS_MAX {
+            return Err(format!(
+                "{text:?} are {} seeds; at most {SEEDS_MAX} are played at once",
+                to - from
+            ));
+        }
+        Ok(Self { from, to })
     }
 }
 
@@ -137,6 +145,17 @@ mod tests {
         for wrong in ["5", "5..5", "5..3", "a..b", "1..=2"] {
             assert!(wrong.parse::<Seeds>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn more_seeds_than_anybody_can_wait_for_are_refused_with_the_limit() {
+        let complaint = "0..18446744073709551615".parse::<Seeds>();
+        let complaint = complaint.map_or_else(|error| error, |_| "taken".to_owned());
+        assert!(
+            complaint.ends_with("at most 1000000 are played at once"),
+            "{complaint}"
+        );
+        assert!("5..1000005".parse::<Seeds>().is_ok());
     }
 
     #[test]

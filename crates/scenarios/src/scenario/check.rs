@@ -4,12 +4,13 @@
 
 use jiff::SignedDuration;
 
-use super::{Action, Once, Scenario};
+use super::world::{WorkloadKind, WorldSection};
+use super::{Action, Once, Scenario, manifests};
 
 /// More nodes than any cluster that Kubernetes promises to carry, and than one process should.
 const NODES_MAX: u32 = 20_000;
-/// Most pods of one workload.
-const REPLICAS_MAX: u32 = 200_000;
+/// Most pods that workloads of a cluster ask for, one by one and all together.
+pub(super) const REPLICAS_MAX: u32 = 200_000;
 /// Longest time that a file may speak of.
 const TIME_MAX: SignedDuration = SignedDuration::from_hours(24 * 3650);
 
@@ -24,13 +25,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.intents.is_empty() && scenario.gate.is_none() {
         return Err("intents is empty; give at least one manifest".to_owned());
     }
-    for (index, intent) in scenario.intents.iter().enumerate() {
-        for field in ["apiVersion", "kind", "metadata"] {
-            if intent.get(field).is_none() {
-                return Err(format!("intents[{index}].{field} is missing"));
-            }
-        }
-    }
+    manifests::check(scenario)?;
     check_events(scenario)?;
     check_time("expect.within", scenario.expect.within)?;
     check_time("expect.rest", scenario.expect.rest)
@@ -38,15 +33,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
 
 fn check_world(scenario: &Scenario) -> Result<(), String> {
     let world = &scenario.world;
-    if world.nodes == 0 {
-        return Err("world.nodes is 0; a scenario needs at least one node".to_owned());
-    }
-    if world.nodes > NODES_MAX {
-        return Err(format!(
-            "world.nodes is {}; at most {NODES_MAX} are played",
-            world.nodes
-        ));
-    }
+    check_machines(world)?;
     if world.zones.is_empty() {
         return Err("world.zones is empty; name at least one zone".to_owned());
     }
@@ -75,13 +62,59 @@ fn check_world(scenario: &Scenario) -> Result<(), String> {
     ] {
         check_time(&format!("world.{name}"), time)?;
     }
-    for (index, workload) in world.workloads.iter().enumerate() {
-        if workload.replicas > REPLICAS_MAX {
+    check_pods(world)
+}
+
+/// Every machine is a process in the world, whether it is there at the start or comes later.
+fn check_machines(world: &WorldSection) -> Result<(), String> {
+    if world.nodes == 0 {
+        return Err("world.nodes is 0; a scenario needs at least one node".to_owned());
+    }
+    if world.hurry == 0 {
+        return Err("world.hurry is 0; times are divided by it, so it is at least 1".to_owned());
+    }
+    let mut all = 0;
+    for (name, machines) in [
+        ("nodes", world.nodes),
+        ("controlPlanes", world.control_planes),
+        ("newcomers", world.newcomers),
+    ] {
+        if machines > NODES_MAX {
             return Err(format!(
-                "world.workloads[{index}].replicas is {}; at most {REPLICAS_MAX} are played",
-                workload.replicas
+                "world.{name} is {machines}; at most {NODES_MAX} are played"
             ));
         }
+        all += machines;
+    }
+    if all > NODES_MAX {
+        return Err(format!(
+            "world.nodes, world.controlPlanes and world.newcomers are {all} together; \
+             at most {NODES_MAX} are played"
+        ));
+    }
+    Ok(())
+}
+
+fn check_pods(world: &WorldSection) -> Result<(), String> {
+    let mut all = 0;
+    for (index, workload) in world.workloads.iter().enumerate() {
+        let pods = match workload.kind {
+            WorkloadKind::Deployment | WorkloadKind::StatefulSet => workload.replicas,
+            // One on every node, whatever it says.
+            WorkloadKind::DaemonSet => world.nodes,
+            WorkloadKind::Job => 1,
+        };
+        if pods > REPLICAS_MAX {
+            return Err(format!(
+                "world.workloads[{index}].replicas is {pods}; at most {REPLICAS_MAX} are played"
+            ));
+        }
+        all += u64::from(pods);
+    }
+    if all > u64::from(REPLICAS_MAX) {
+        return Err(format!(
+            "world.workloads make {all} pods together; at most {REPLICAS_MAX} are played"
+        ));
     }
     Ok(())
 }

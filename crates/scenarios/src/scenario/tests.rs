@@ -143,6 +143,66 @@ fn what_yaml_cannot_see_is_checked_too() {
 }
 
 #[test]
+fn a_world_without_bounds_is_refused_with_field_value_and_limit() {
+    let objects = |field: &str| {
+        format!(
+            "nodes: 3\n  objects:\n    - apiVersion: apps/v1\n      kind: Deployment\n      \
+             metadata: {{ name: big, namespace: default }}\n      spec: {{ {field} }}"
+        )
+    };
+    let (big, below) = (objects("replicas: 1000000000"), objects("replicas: -1"));
+    let table = [
+        (
+            "nodes: 3",
+            "nodes: 3\n  controlPlanes: 4000000000",
+            "world.controlPlanes is 4000000000; at most 20000",
+        ),
+        (
+            "nodes: 3",
+            "nodes: 3\n  newcomers: 20001",
+            "world.newcomers is 20001; at most 20000",
+        ),
+        (
+            "nodes: 3",
+            "nodes: 15000\n  newcomers: 15000",
+            "world.nodes, world.controlPlanes and world.newcomers are 30000 together; at most 20000",
+        ),
+        ("nodes: 3", "nodes: 3\n  hurry: 0", "world.hurry is 0"),
+        (
+            "    - name: web\n",
+            "    - { name: a, replicas: 150000 }\n    - { name: b, replicas: 150000 }\n    - name: web\n",
+            "world.workloads make 300006 pods together; at most 200000",
+        ),
+        (
+            "nodes: 3",
+            &big,
+            "world.objects[0].spec.replicas is 1000000000; right would be a whole number from 0 to 200000",
+        ),
+        (
+            "nodes: 3",
+            &below,
+            "world.objects[0].spec.replicas is -1; right would be",
+        ),
+        (
+            "crashOperator: { down: 5s }",
+            "patch: { apiVersion: apps/v1, kind: Deployment, metadata: { name: web }, spec: { replicas: 200001 } }",
+            "events[0].do.patch.spec.replicas is 200001",
+        ),
+        (
+            "crashOperator: { down: 5s }",
+            "delete: { kind: Pod }",
+            "events[0].do.delete.apiVersion is missing",
+        ),
+    ];
+    for (from, to, expected) in table {
+        let text = GOOD.replace(from, to);
+        let read = Scenario::parse("test.yaml", &text).map(|scenario| scenario.name);
+        let message = read.map_or_else(|error| error.to_string(), |_| format!("{to} is taken"));
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
 fn a_missing_file_is_named_and_the_system_quoted_once() {
     let error = Scenario::load(Path::new("no/such/file.yaml")).unwrap_err();
     assert_eq!(
