@@ -27,7 +27,8 @@ impl FromStr for Seeds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("{text:?} is not of the form A..B with A less than B");
+        let wrong =
+            || format!("{text:?} is not of the form A..B with whole numbers from 0, A less than B");
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let from: u64 = from.parse().map_err(|_| wrong())?;
         let to: u64 = to.parse().map_err(|_| wrong())?;

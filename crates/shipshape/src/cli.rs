@@ -125,10 +125,10 @@ fn parsed<T: CommandFactory + FromArgMatches>() -> T {
 #[derive(Args, Debug)]
 pub(crate) struct DemoOptions {
     /// How many nodes the cluster has.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(long, default_value_t = 9, value_parser = nodes, allow_hyphen_values = true)]
     pub(crate) nodes: u32,
     /// How many seconds pass in the cluster for each second here, or "max".
-    #[arg(long, default_value = "20")]
+    #[arg(long, default_value = "20", allow_hyphen_values = true)]
     pub(crate) speed: Speed,
     /// End when the roll is done, with code 0 if it went well.
     #[arg(long)]
@@ -138,7 +138,7 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Drives every chance in the cluster; the same seed gives the same story.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed, allow_hyphen_values = true)]
     pub(crate) seed: u64,
     /// Form of the summary at the end.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -160,10 +160,16 @@ pub(crate) struct SimulateOptions {
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
     /// Drives every chance; the same seed gives the same story.
-    #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_parser = seed,
+        allow_hyphen_values = true,
+        conflicts_with = "seeds"
+    )]
     pub(crate) seed: u64,
     /// A range of seeds, from A up to but without B; each is played once.
-    #[arg(long, value_name = "A..B")]
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     pub(crate) seeds: Option<Seeds>,
     /// Make one thing go wrong: an effect of the operator and a moment, as in
     /// 'patch nodes#3:before', "all" of them, one play each, or a part of these such as 1/3.
@@ -234,6 +240,21 @@ pub(crate) enum LogFormat {
     Console,
 }
 
+/// More nodes than fit a screen many times over.
+const DEMO_NODES_MAX: u32 = 500;
+
+fn nodes(text: &str) -> Result<u32, String> {
+    let nodes = text.parse().ok();
+    nodes
+        .filter(|nodes| (1..=DEMO_NODES_MAX).contains(nodes))
+        .ok_or_else(|| format!("right would be a whole number from 1 to {DEMO_NODES_MAX}"))
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    let wrong = |_| format!("right would be a whole number from 0 to {}", u64::MAX);
+    text.parse().map_err(wrong)
+}
+
 /// A demo slower than this would look like one that hangs.
 const SLOWEST: f64 = 0.1;
 /// Beyond this one nap is longer than most steps take.
@@ -267,6 +288,68 @@ impl FromStr for Speed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn complaint(words: &str) -> String {
+        let words = std::iter::once("shipshape").chain(words.split(' '));
+        match Cli::try_parse_from(words) {
+            Ok(cli) => panic!("taken: {cli:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_number_below_zero_is_told_what_would_be_right() {
+        let table = [
+            (
+                "plan -f x --machine-ready -5m",
+                "it is negative; right would be a time such as 90s",
+            ),
+            (
+                "plan -f x --pod-move -1s",
+                "it is negative; right would be a time such as 90s",
+            ),
+            (
+                "plan -f x --machine-gone -1",
+                "right would be a time such as 90s",
+            ),
+            (
+                "plan -f x --machine-ready 1000000h",
+                "the longest time is a year",
+            ),
+            (
+                "status --watch --every -1s",
+                "it is negative; right would be a time such as 90s",
+            ),
+            (
+                "demo --nodes -3",
+                "right would be a whole number from 1 to 500",
+            ),
+            (
+                "demo --nodes many",
+                "right would be a whole number from 1 to 500",
+            ),
+            (
+                "demo --speed -2",
+                "is neither \"max\" nor a number from 0.1 to 10000",
+            ),
+            (
+                "demo --seed -1",
+                "right would be a whole number from 0 to 18446744073709551615",
+            ),
+            (
+                "simulate --seed -1",
+                "right would be a whole number from 0 to 18446744073709551615",
+            ),
+            ("simulate --seeds -1..5", "is not of the form A..B"),
+        ];
+        for (words, expected) in table {
+            let complaint = complaint(words);
+            let value = words.rsplit(' ').next().unwrap();
+            let named = format!("invalid value '{value}' for '--");
+            assert!(complaint.contains(&named), "{words}\n{complaint}");
+            assert!(complaint.contains(expected), "{words}\n{complaint}");
+        }
+    }
 
     #[test]
     fn speed_has_bounds_and_a_sentence_for_the_rest() {

@@ -80,7 +80,7 @@ pub(crate) struct StatusOptions {
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// So often --watch looks whether the cluster answers while nothing changes.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s", allow_hyphen_values = true, requires = "watch")]
     pub(crate) every: SignedDuration,
     /// Form of the answer; with --watch one JSON object for each change.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -153,13 +153,13 @@ pub(crate) struct PlanOptions {
     #[arg(long)]
     pub(crate) all: bool,
     /// From the request of a machine to a ready node [default: as measured here, else 3m].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub(crate) machine_ready: Option<SignedDuration>,
     /// From a pod's eviction until another has taken its place [default: 30s].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub(crate) pod_move: Option<SignedDuration>,
     /// From the request of a machine's end to its end [default: as measured here, else 1m].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub(crate) machine_gone: Option<SignedDuration>,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -171,11 +171,18 @@ pub(crate) struct PlanOptions {
     pub(crate) cluster: ClusterOptions,
 }
 
+/// Beyond this a forecast means nothing.
+const TIME_MAX: SignedDuration = SignedDuration::from_hours(24 * 365);
+
 /// A span of time as people write it.
 fn time(text: &str) -> Result<SignedDuration, String> {
     match text.parse::<SignedDuration>() {
-        Ok(span) if !span.is_negative() => Ok(span),
-        _ => Err("right would be a time such as 90s, 5m or 1h30m".to_owned()),
+        Ok(span) if !span.is_negative() && span <= TIME_MAX => Ok(span),
+        Ok(span) if span.is_negative() => {
+            Err("it is negative; right would be a time such as 90s, 5m or 1h30m".to_owned())
+        }
+        Ok(_) => Err("the longest time is a year, 8760h".to_owned()),
+        Err(_) => Err("right would be a time such as 90s, 5m or 1h30m".to_owned()),
     }
 }
 
