@@ -203,6 +203,88 @@ fn a_world_without_bounds_is_refused_with_field_value_and_limit() {
 }
 
 #[test]
+fn unknown_fields_of_manifests_are_named_with_their_path() {
+    let object = |kind: &str, rest: &str| {
+        format!(
+            "nodes: 3\n  objects: [{{ {kind}, metadata: {{ name: one, namespace: default }}, {rest} }}]"
+        )
+    };
+    let update = "apiVersion: shipshape.dev/v1alpha1, kind: NodePatchRun";
+    let deployment = "apiVersion: apps/v1, kind: Deployment";
+    let table = [
+        (
+            "spec: { provider: { type: embedded } }",
+            "spec: { provider: { type: embedded }, batchSizeImportent: 1 }",
+            "intents[0].spec.batchSizeImportent is unknown: a NodePatchRun of shipshape.dev/v1alpha1 has no such field",
+        ),
+        (
+            "spec: { provider: { type: embedded } }",
+            "spec: { provider: { type: embedded }, drain: { time: 5m } }",
+            "intents[0].spec.drain.time is unknown",
+        ),
+        (
+            "metadata: { name: roll,",
+            "metadata: { name: roll, label: {},",
+            "intents[0].metadata.label is unknown",
+        ),
+        (
+            "nodes: 3",
+            &object(
+                update,
+                "spec: { provider: { type: embedded }, pause: true }",
+            ),
+            "world.objects[0].spec.pause is unknown",
+        ),
+        (
+            "nodes: 3",
+            &object(deployment, "spec: { replica: 3 }"),
+            "world.objects[0].spec.replica is unknown: a Deployment of apps/v1 has no such field",
+        ),
+        (
+            "nodes: 3",
+            &object(
+                deployment,
+                "spec: { template: { spec: { containers: [{ img: x }] } } }",
+            ),
+            "world.objects[0].spec.template.spec.containers[0].img is unknown",
+        ),
+        (
+            "crashOperator: { down: 5s }",
+            &format!("create: {{ {deployment}, metadata: {{ name: a }}, sepc: {{}} }}"),
+            "events[0].do.create.sepc is unknown",
+        ),
+        (
+            "crashOperator: { down: 5s }",
+            &format!("patch: {{ {update}, metadata: {{ name: roll }}, spec: {{ pasued: true }} }}"),
+            "events[0].do.patch.spec.pasued is unknown",
+        ),
+    ];
+    for (from, to, expected) in table {
+        let text = GOOD.replace(from, to);
+        let read = Scenario::parse("test.yaml", &text).map(|scenario| scenario.name);
+        let message = read.map_or_else(|error| error.to_string(), |_| format!("{to} is taken"));
+        assert!(message.contains(expected), "{message}");
+    }
+    // Of a kind that somebody else owns nothing is known; a patch may take any field away.
+    for fine in [
+        object(
+            "apiVersion: karpenter.sh/v1, kind: NodeClaim",
+            "spec: { any: 1 }",
+        ),
+        object("apiVersion: v1, kind: ConfigMap", "data: { any: key }"),
+    ] {
+        Scenario::parse("test.yaml", &GOOD.replace("nodes: 3", &fine)).unwrap();
+    }
+    let fine =
+        format!("patch: {{ {update}, metadata: {{ name: roll }}, spec: {{ drain: null }} }}");
+    Scenario::parse(
+        "test.yaml",
+        &GOOD.replace("crashOperator: { down: 5s }", &fine),
+    )
+    .unwrap();
+}
+
+#[test]
 fn a_missing_file_is_named_and_the_system_quoted_once() {
     let error = Scenario::load(Path::new("no/such/file.yaml")).unwrap_err();
     assert_eq!(
