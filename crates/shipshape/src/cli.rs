@@ -155,7 +155,13 @@ pub(crate) struct SimulateOptions {
     #[arg(long, conflicts_with = "scenario")]
     pub(crate) from_cluster: bool,
     /// The NodePatchRun to rehearse; - reads standard input [default: one that replaces all nodes].
-    #[arg(short, long, value_name = "RUN.yaml", requires = "from_cluster")]
+    #[arg(
+        short,
+        long,
+        value_name = "RUN.yaml",
+        requires = "from_cluster",
+        conflicts_with = "scenario"
+    )]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
@@ -173,7 +179,7 @@ pub(crate) struct SimulateOptions {
     pub(crate) seeds: Option<Seeds>,
     /// Make one thing go wrong: an effect of the operator and a moment, as in
     /// 'patch nodes#3:before', "all" of them, one play each, or a part of these such as 1/3.
-    #[arg(long, value_name = "EFFECT#NUMBER:MOMENT", requires = "scenario", conflicts_with_all = ["seeds", "seed", "timeline"])]
+    #[arg(long, value_name = "EFFECT#NUMBER:MOMENT", requires = "scenario", conflicts_with_all = ["seeds", "seed", "timeline", "from_cluster"])]
     pub(crate) crash: Option<crash::Choice>,
     /// Form of the report.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -189,6 +195,44 @@ pub(crate) struct SimulateOptions {
     /// Logs what the operator does, with the seconds of the played world; off, info, debug and so on.
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     pub(crate) log_level: String,
+}
+
+impl SimulateOptions {
+    /// Says which option would change nothing beside the others, and what would be right.
+    pub(crate) fn in_vain(&self) -> Option<String> {
+        let ClusterOptions {
+            kubeconfig,
+            context,
+            namespace,
+        } = &self.cluster;
+        let of_cluster = [
+            ("--kubeconfig", kubeconfig.is_some()),
+            ("--context", context.is_some()),
+            ("--namespace", namespace.is_some()),
+        ];
+        let given = of_cluster.into_iter().find(|(_, is_given)| *is_given);
+        if let Some((name, _)) = given.filter(|_| !self.from_cluster) {
+            return Some(format!(
+                "{name} has no effect without --from-cluster: no cluster is asked"
+            ));
+        }
+        if self.output == Format::Text {
+            return None;
+        }
+        let is_drawn = self.scenario.is_none() && !self.from_cluster;
+        if is_drawn && self.seeds.is_some() {
+            return Some(
+                "--output json has no effect on many drawn stories, which end in one figure; right would \
+                 be --seed N"
+                    .to_owned(),
+            );
+        }
+        matches!(self.crash, Some(crash::Choice::Every(_))).then(|| {
+            "--output json has no effect on many plays, which end in one figure; right would be --crash \
+             'EFFECT#NUMBER:MOMENT'"
+                .to_owned()
+        })
+    }
 }
 
 #[derive(Args, Debug)]
@@ -288,6 +332,60 @@ impl FromStr for Speed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_beside_a_scenario_and_a_crash_on_a_copy_are_refused() {
+        for words in [
+            "simulate roll.yaml -f run.yaml",
+            "simulate --from-cluster --crash all",
+        ] {
+            let complaint = complaint(words);
+            assert!(complaint.contains("cannot be used with"), "{complaint}");
+        }
+        let fine = "shipshape simulate --from-cluster --timeline x.svg -f run.yaml";
+        assert!(Cli::try_parse_from(fine.split(' ')).is_ok());
+    }
+
+    #[test]
+    fn options_without_effect_are_refused() {
+        let table = [
+            (
+                "simulate roll.yaml --kubeconfig x",
+                "--kubeconfig has no effect without --from-cluster",
+            ),
+            (
+                "simulate --seed 3 --context x",
+                "--context has no effect without --from-cluster",
+            ),
+            (
+                "simulate --seed 3 -n x",
+                "--namespace has no effect without --from-cluster",
+            ),
+            (
+                "simulate --seeds 1..3 -o json",
+                "--output json has no effect on many drawn stories",
+            ),
+            (
+                "simulate roll.yaml --crash 1/3 -o json",
+                "--output json has no effect on many plays",
+            ),
+            (
+                "simulate --from-cluster --kubeconfig x -n y -o json --seeds 1..3",
+                "",
+            ),
+            ("simulate roll.yaml --seeds 1..3 -o json", ""),
+            ("simulate roll.yaml --crash a#1:before -o json", ""),
+        ];
+        for (words, expected) in table {
+            let words = std::iter::once("shipshape").chain(words.split(' '));
+            let Command::Simulate(options) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("another command");
+            };
+            let complaint = options.in_vain().unwrap_or_default();
+            assert!(complaint.starts_with(expected), "{complaint}");
+            assert_eq!(complaint.is_empty(), expected.is_empty(), "{complaint}");
+        }
+    }
 
     fn complaint(words: &str) -> String {
         let words = std::iter::once("shipshape").chain(words.split(' '));

@@ -15,9 +15,13 @@ use shipshape_scenarios::timeline::Timeline;
 use shipshape_scenarios::{Report, Scenario, play_alone};
 
 use crate::cli::{Format, SimulateOptions};
+use crate::failure::Failure;
 use crate::output::{Progress, Reader, say, unheard};
 
 pub(crate) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
+    if let Some(complaint) = options.in_vain() {
+        return Err(Failure::WrongInput(complaint).into());
+    }
     crate::logs::start_virtual(&options.log_level)?;
     check_timeline(options)?;
     if options.from_cluster {
