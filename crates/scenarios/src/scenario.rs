@@ -214,7 +214,10 @@ pub enum Action {
 
 /// How many there must be: so many, or `[least, most]` where the order of what happens at once decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "right would be a number such as 5, or [least, most]"
+)]
 pub enum Count {
     /// So many.
     Exactly(usize),

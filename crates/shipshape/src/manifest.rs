@@ -59,7 +59,7 @@ pub(crate) async fn checked(
             return Ok(Checked { run, notes });
         }
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
-            return Err(manifest.wrong(&status.message));
+            return Err(manifest.wrong(&plainly(&status.message)));
         }
         Err(kube::Error::Api(status)) => why_not(&status, &namespace),
         Err(error) => return Err(cluster.failure("check the manifest", &error)),
@@ -203,7 +203,7 @@ impl<'a> Manifest<'a> {
                 run.metadata.namespace = Some(namespace.to_owned());
                 Ok(run)
             }
-            Err(kube::Error::Api(status)) => Err(self.wrong(&status.message)),
+            Err(kube::Error::Api(status)) => Err(self.wrong(&plainly(&status.message))),
             Err(error) => Err(other(&error)),
         }
     }
@@ -211,6 +211,39 @@ impl<'a> Manifest<'a> {
 
 fn wrong(path: &Path, message: &str) -> Failure {
     Failure::WrongInput(format!("-f {}: {message}", path.display()))
+}
+
+/// What a server adds to every refusal of a wrong type: it has not looked at what depends on it.
+const NOT_LOOKED_AT: (&str, &str) = (", <nil>: Invalid value: ", "to complete validation");
+/// How the pattern of a length of time begins, and what it means.
+const TIME_PATTERN: (&str, &str) = (
+    "should match '^(0|([0-9]{1,5}h)?",
+    "should be a length of time such as 90s, 10m or 1h30m",
+);
+
+/// A server's refusal without what only its authors understand.
+fn plainly(message: &str) -> String {
+    let (begin, end) = NOT_LOOKED_AT;
+    let mut text = replaced(message, begin, end, "");
+    let (begin, words) = TIME_PATTERN;
+    while text.contains(begin) {
+        let next = replaced(&text, begin, "'", words);
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    text
+}
+
+/// The text with other words from the first `begin` to the next `end`.
+fn replaced(text: &str, begin: &str, end: &str, words: &str) -> String {
+    let found = text.split_once(begin);
+    let found = found.and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
+    found.map_or_else(
+        || text.to_owned(),
+        |(before, after)| format!("{before}{words}{after}"),
+    )
 }
 
 /// The one run of a text, without what only a server sets.
@@ -256,6 +289,33 @@ mod tests {
         }
         let words = parse("a: [").unwrap_err();
         assert!(words.contains("line"), "{words}");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_nothing_of_patterns_and_of_rules_that_were_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.yaml");
+        for (spec, expected) in [
+            (
+                "drain: {timeout: 5y}",
+                "\"5y\": spec.drain.timeout in body should be a length of time such as 90s, 10m or 1h30m",
+            ),
+            (
+                "batchSizeImportant: many",
+                "spec.batchSizeImportant in body must be of type integer",
+            ),
+        ] {
+            let run = RUN.replace("paused: 'yes'", spec);
+            std::fs::write(&path, run).unwrap();
+            let Err(refused) = checked_here(None, &path).await else {
+                panic!("{spec} is taken");
+            };
+            let words = refused.to_string();
+            assert!(words.contains(expected), "{words}");
+            for word in ["[0-9]", "<nil>", "null"] {
+                assert!(!words.contains(word), "{words}");
+            }
+        }
     }
 
     #[test]

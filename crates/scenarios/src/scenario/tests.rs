@@ -80,6 +80,13 @@ fn a_wrong_value_is_named_with_its_line() {
 }
 
 #[test]
+fn a_count_that_is_none_is_told_what_would_be_right() {
+    let message = complaint(&GOOD.replace("replaced: 3", "gate: { verified: many }"));
+    let right = "expect.gate.verified: right would be a number such as 5, or [least, most]";
+    assert!(message.contains(right), "{message}");
+}
+
+#[test]
 fn what_yaml_cannot_see_is_checked_too() {
     let table = [
         ("nodes: 3", "nodes: 0", "world.nodes"),
