@@ -68,6 +68,9 @@ fn read(text: &str, taken: &[Thing]) -> Result<Target, String> {
             _ => each.concat(),
         }
     };
+    if text.is_empty() {
+        return Err(format!("it is empty; right would be {}", proposals("NAME")));
+    }
     let Some((kind, name)) = text.split_once('/') else {
         return Err(format!(
             "it does not say what {text} is; right would be {}",
@@ -88,8 +91,13 @@ fn read(text: &str, taken: &[Thing]) -> Result<Target, String> {
             ));
         }
     };
-    if name.is_empty() || name.contains('/') {
+    if name.is_empty() {
         return Err(format!("{text} has no name; right would be {kind}/NAME"));
+    }
+    if name.contains('/') {
+        return Err(format!(
+            "{name} is no name; right would be {kind}/NAME, with the namespace in -n where there is one"
+        ));
     }
     Ok(Target {
         thing,
@@ -129,6 +137,22 @@ mod tests {
             assert!(words.contains(right), "{text}: {words}");
         }
     }
+
+    #[test]
+    fn an_empty_word_and_a_name_in_parts_are_told_as_what_they_are() {
+        for (text, told) in [
+            ("", "it is empty; right would be npr/NAME, npt/NAME"),
+            ("/", " is not known here"),
+            (
+                "npr/shop/a",
+                "shop/a is no name; right would be npr/NAME, with the namespace in -n",
+            ),
+        ] {
+            let words = any(text).unwrap_err();
+            assert!(words.contains(told), "{text}: {words}");
+        }
+    }
+
     #[test]
     fn a_command_proposes_only_what_it_takes() {
         type Read = fn(&str) -> Result<Target, String>;
