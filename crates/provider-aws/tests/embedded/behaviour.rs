@@ -122,8 +122,8 @@ async fn a_machine_whose_tags_are_refused_is_known_by_its_token_and_ended_by_nob
         .find_replacement(&request.token)
         .await
         .unwrap();
-    let machine = stage.cloud.machines().into_iter();
-    let machine = machine.filter(|it| it.id == found.id).last().unwrap();
+    let mut machines = stage.cloud.machines().into_iter();
+    let machine = machines.find(|it| it.id == found.id).unwrap();
     assert_eq!(
         machine.tags.get("shipshape.dev/token").unwrap(),
         request.token.as_str()

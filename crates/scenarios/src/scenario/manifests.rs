@@ -74,9 +74,10 @@ fn check_fields(place: &str, manifest: &Value) -> Result<(), String> {
     }
 }
 
+type Schemas = BTreeMap<(String, String), Option<Arc<Schema>>>;
+
 /// Schemas by apiVersion and kind. Reading one takes longer than a small story.
-static SCHEMAS: Mutex<BTreeMap<(String, String), Option<Arc<Schema>>>> =
-    Mutex::new(BTreeMap::new());
+static SCHEMAS: Mutex<Schemas> = Mutex::new(BTreeMap::new());
 
 fn schema(api_version: &str, kind: &str) -> Option<Arc<Schema>> {
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -209,13 +209,15 @@ fn a_world_without_bounds_is_refused_with_field_value_and_limit() {
     }
 }
 
+/// A world with this object in it.
+fn object(kind: &str, rest: &str) -> String {
+    format!(
+        "nodes: 3\n  objects: [{{ {kind}, metadata: {{ name: one, namespace: default }}, {rest} }}]"
+    )
+}
+
 #[test]
 fn unknown_fields_of_manifests_are_named_with_their_path() {
-    let object = |kind: &str, rest: &str| {
-        format!(
-            "nodes: 3\n  objects: [{{ {kind}, metadata: {{ name: one, namespace: default }}, {rest} }}]"
-        )
-    };
     let update = "apiVersion: shipshape.dev/v1alpha1, kind: NodePatchRun";
     let deployment = "apiVersion: apps/v1, kind: Deployment";
     let table = [
@@ -272,6 +274,11 @@ fn unknown_fields_of_manifests_are_named_with_their_path() {
         let message = read.map_or_else(|error| error.to_string(), |_| format!("{to} is taken"));
         assert!(message.contains(expected), "{message}");
     }
+}
+
+#[test]
+fn fields_of_foreign_kinds_and_those_that_a_patch_takes_away_are_no_unknown_ones() {
+    let update = "apiVersion: shipshape.dev/v1alpha1, kind: NodePatchRun";
     // Of a kind that somebody else owns nothing is known; a patch may take any field away.
     for fine in [
         object(
