@@ -47,6 +47,8 @@ pub(crate) const NODES_BY_PROVIDER_ID: &str = "provider id";
 pub(crate) const NODES_BY_MARK: &str = "mark";
 /// Nodes that are not ready or are being deleted, all under the empty term.
 pub(crate) const NODES_DOWN: &str = "down";
+/// Nodes that any pod may come to, all under the empty term.
+pub(crate) const NODES_OPEN: &str = "open";
 /// Pods that should be ready and are not, all under the empty term.
 pub(crate) const PODS_UNREADY: &str = "unready";
 /// Pods that the scheduler has no place for, under the empty string.
@@ -130,19 +132,7 @@ impl Stores {
                     let id = one.spec.provider_id.clone().filter(|_| !is_gates);
                     id.into_iter().collect()
                 }),
-            nodes: Store::keeping(|node: Node| NodeView::of(&node))
-                .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
-                    node.provider_id.iter().map(|id| id.0.clone()).collect()
-                })
-                .with_index(NODES_BY_MARK, |node| {
-                    let mut runs: Vec<String> = node.marked_by().cloned().collect();
-                    runs.dedup();
-                    runs
-                })
-                .with_index(NODES_DOWN, |node| {
-                    let is_down = !node.ready || node.deleting;
-                    is_down.then(String::new).into_iter().collect()
-                }),
+            nodes: nodes(),
             pods: Store::keeping(|pod: Pod| PodView::of(&pod))
                 .with_index(PODS_BY_NODE, |pod: &PodView| some(&pod.node))
                 .with_index(PODS_HOMELESS, |pod: &PodView| {
@@ -170,6 +160,26 @@ impl Stores {
                 }),
         }
     }
+}
+
+fn nodes() -> Store<Node, NodeView> {
+    Store::keeping(|node: Node| NodeView::of(&node))
+        .with_index(NODES_BY_PROVIDER_ID, |node: &NodeView| {
+            node.provider_id.iter().map(|id| id.0.clone()).collect()
+        })
+        .with_index(NODES_BY_MARK, |node| {
+            let mut runs: Vec<String> = node.marked_by().cloned().collect();
+            runs.dedup();
+            runs
+        })
+        .with_index(NODES_OPEN, |node| {
+            let is_open = node.is_open() && !node.deleting;
+            is_open.then(String::new).into_iter().collect()
+        })
+        .with_index(NODES_DOWN, |node| {
+            let is_down = !node.ready || node.deleting;
+            is_down.then(String::new).into_iter().collect()
+        })
 }
 
 /// The index term, unless it is empty.

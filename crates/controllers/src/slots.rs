@@ -6,6 +6,7 @@
 //! Must not write.
 
 use kube::Api;
+use shipshape_api::gates::ReplacementMode;
 use shipshape_api::{NodePatchRun, NodePatchRunSpec, NodePatchTask};
 use shipshape_cluster::Key;
 use shipshape_cluster::error::{call, in_full};
@@ -18,7 +19,7 @@ use shipshape_engine::relic;
 use shipshape_engine::view::{NodeView, Observed};
 
 use crate::answer::answer;
-use crate::context::{Context, NODES_DOWN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
+use crate::context::{Context, NODES_DOWN, NODES_OPEN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
 use crate::error::PassError;
 use crate::relics::view_of;
 
@@ -110,6 +111,26 @@ pub(crate) fn down(context: &Context, run: &NodePatchRunSpec, taken: &Ledger) ->
             role: node.role(),
         })
         .collect()
+}
+
+/// Nodes, by UID, that are open to any pod and that nobody works on, more than so many as wait if there are. Asked
+/// for only where old machines go first.
+pub(crate) fn left_open(
+    context: &Context,
+    run: &NodePatchRunSpec,
+    taken: &Ledger,
+    waiting: usize,
+) -> Vec<String> {
+    if run.replacement != Some(ReplacementMode::TerminateFirst) {
+        return Vec::new();
+    }
+    let most = taken.slots.len() + waiting + 1;
+    let nodes = &context.stores.nodes;
+    let open = nodes.first_by_index(NODES_OPEN, "", most);
+    let free = open
+        .iter()
+        .filter(|node| !taken.slots.contains_key(&node.uid));
+    free.map(|node| node.uid.clone()).collect()
 }
 
 /// Whether a node is the replacement of a task that is under way.

@@ -69,6 +69,9 @@ pub struct Books<'a> {
     pub on_their_way: &'a BTreeMap<GroupId, usize>,
     /// How etcd fares; absent where there is none to ask.
     pub etcd: &'a Observed<EtcdView>,
+    /// Nodes, by UID, that are open to any pod and that nobody works on: more of them than wait, where there
+    /// are so many. Asked for only where old machines go first.
+    pub open: &'a [String],
 }
 
 /// Whether the group's maximum binds this run: the new machine comes first, and there is no other way.
@@ -105,6 +108,7 @@ pub fn admit(
                 begun,
                 control_plane: control_plane.as_deref(),
                 on_their_way: &on_their_way,
+                granted: &admission.grants,
             },
         ) {
             Some(refusal) => {
@@ -138,6 +142,7 @@ struct Tally<'a> {
     /// A control plane that is being worked on.
     control_plane: Option<&'a str>,
     on_their_way: &'a BTreeMap<GroupId, usize>,
+    granted: &'a [(String, Slot)],
 }
 
 impl Tally<'_> {
@@ -217,7 +222,33 @@ fn limit_refusal(
             also_down(tally, down)
         ));
     }
-    zone_refusal(spec, node, tally)
+    zone_refusal(spec, node, tally).or_else(|| last_open_refusal(spec, node, tally))
+}
+
+/// Why the node may not be closed yet, if so. Where the old machine goes first, nothing has come in its place by
+/// then: with the last open node closed too, the pods of all would wait for each other's budgets. The only node of a
+/// cluster goes all the same.
+fn last_open_refusal(
+    spec: &NodePatchRunSpec,
+    node: &NodeView,
+    tally: &Tally<'_>,
+) -> Option<String> {
+    if spec.replacement != Some(ReplacementMode::TerminateFirst) || !node.is_open() {
+        return None;
+    }
+    let is_begun = |uid: &String| tally.granted.iter().any(|(granted, _)| granted == uid);
+    let mut open = tally.books.open.iter();
+    if open.any(|uid| *uid != node.uid && !is_begun(uid)) {
+        return None;
+    }
+    let granted = tally.granted.iter().map(|(_, slot)| slot);
+    let mut at_work = tally.books.ledger.slots.values().chain(granted);
+    at_work.next().map(|slot| {
+        format!(
+            "node {} to be replaced first: node {} is the last that is open to pods, and old machines go first",
+            slot.node, node.name
+        )
+    })
 }
 
 /// Why the node's zone has no slot left, if so.

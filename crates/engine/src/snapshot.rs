@@ -60,6 +60,9 @@ pub struct RunSnapshot {
     /// Machines that tasks under way will ask a group for, and that it does not count yet. Looked at
     /// before the groups: a machine that comes in between is counted twice rather than not at all.
     pub on_their_way: BTreeMap<GroupId, usize>,
+    /// Nodes, by UID, that are open to any pod and that nobody works on: more than wait, where there are so many.
+    /// Asked for only where old machines go first.
+    pub left_open: Vec<String>,
     /// Deployments of the cluster autoscaler; asked for only while they are to be held or put back.
     pub autoscalers: Observed<Vec<DeploymentView>>,
     /// Deployments, by namespace and name, that other runs hold too.
@@ -147,6 +150,9 @@ pub struct TaskSnapshot {
     pub on_their_way: BTreeMap<GroupId, usize>,
     /// Nodes of the run that are not ready and that nobody works on; asked for with the ledger.
     pub down: Vec<Down>,
+    /// Nodes, by UID, that are open to any pod and that nobody works on; asked for with the ledger, where old machines
+    /// go first.
+    pub left_open: Vec<String>,
     /// The run that asked for the task.
     pub run: RunView,
     /// Pods that the run calls important and that are not ready, anywhere; asked for by the gates.
@@ -233,6 +239,7 @@ impl TaskSnapshot {
             slot: Observed::NotAsked,
             ledger: Observed::NotAsked,
             slotless: Slotless::default(),
+            left_open: Vec::new(),
             on_their_way: BTreeMap::new(),
             down: Vec::new(),
             run: RunView::default(),

@@ -226,6 +226,14 @@ impl NodeView {
         !self.marks.is_empty() || taints.any(|taint| taint.key == names::TAINT_OUTDATED)
     }
 
+    /// Whether any pod may come to it: it is ready and open, and only a run of ours may keep some away.
+    pub fn is_open(&self) -> bool {
+        let bars = |taint: &TaintView| {
+            taint.effect != "PreferNoSchedule" && taint.key != names::TAINT_OUTDATED
+        };
+        self.ready && !self.unschedulable && !self.taints.iter().any(bars)
+    }
+
     /// Whether the mark of a run closes the node to new pods.
     pub fn is_closed_by(&self, run: &str) -> bool {
         let hard = OutdatedTaintEffect::NoSchedule.as_str();

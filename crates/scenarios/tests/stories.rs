@@ -98,6 +98,7 @@ stories! {
     task_removed: "task-removed.yaml",
     task_removed_closed: "task-removed-closed.yaml",
     terminate_first: "terminate-first.yaml",
+    terminate_first_last_open: "terminate-first-last-open.yaml",
     terminate_first_own_end: "terminate-first-own-end.yaml",
     terminate_first_bad_image: "terminate-first-bad-image.yaml",
     terminate_first_daemon: "terminate-first-daemon.yaml",

@@ -82,6 +82,7 @@ pub(super) async fn observe(
         autoscalers: autoscalers::look(context, &run, open.is_empty()).await,
         shared_autoscalers: autoscalers::held_by_others(context, &look.uid),
         down: look.down(&taken),
+        left_open: look.left_open(&in_use, waiting.len()),
         unmarked: look.unmarked(),
         homeless: look.homeless(&open),
         marked: look.marked(open.is_empty()),
@@ -176,6 +177,12 @@ impl Look<'_> {
     fn down(&self, taken: &Observed<Ledger>) -> Vec<Down> {
         let down = |taken| slots::down(self.context, &self.run.spec, taken);
         taken.present().map(down).unwrap_or_default()
+    }
+
+    fn left_open(&self, in_use: &Observed<Ledger>, waiting: usize) -> Vec<String> {
+        let none = Ledger::default();
+        let taken = in_use.present().unwrap_or(&none);
+        slots::left_open(self.context, &self.run.spec, taken, waiting)
     }
 
     /// Nodes that joined late, asked for only when everybody else has had a turn.

@@ -335,6 +335,7 @@ impl Look<'_> {
             snapshot.on_their_way = groups::on_their_way(self.context, &taken);
             if let Some(run) = &snapshot.run.spec {
                 snapshot.down = slots::down(self.context, run, &taken);
+                snapshot.left_open = slots::left_open(self.context, run, &taken, 1);
             }
             snapshot.group = self.group_of_parked().await;
         }

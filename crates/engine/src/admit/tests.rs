@@ -42,6 +42,7 @@ fn admitted_beside(
         begun_within_hour: 0,
         on_their_way: &BTreeMap::new(),
         etcd,
+        open: &[],
     };
     admit(&spec, "run", waiting, books, Timestamp::UNIX_EPOCH).unwrap()
 }
@@ -243,9 +244,69 @@ fn machines_on_their_way_take_room_before_the_group_counts_them() {
         begun_within_hour: 0,
         on_their_way: &[("workers-a".into(), 2)].into(),
         etcd: &Observed::Absent,
+        open: &[],
     };
     let waiting = [worker("a", group(8, 10))];
     let spec = NodePatchRunSpec::default();
     let admission = admit(&spec, "run", &waiting, books, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(admission.grants, []);
+}
+
+#[test]
+fn where_old_machines_go_first_the_last_open_node_waits_for_the_one_before() {
+    let open = |name: &str| {
+        let mut waiting = worker(name, Observed::NotAsked);
+        waiting.node.ready = true;
+        waiting
+    };
+    let waiting = [open("a"), open("b")];
+    let uids = |names: &[&str]| -> Vec<String> {
+        let nodes = names.iter();
+        nodes.map(|name| open(name).node.uid).collect()
+    };
+    let admitted = |mode, waiting: &[Waiting], ledger: &Ledger, open: &[String]| {
+        let spec = NodePatchRunSpec {
+            replacement: Some(mode),
+            batch_size_non_important: Some(5),
+            ..NodePatchRunSpec::default()
+        };
+        let books = Books {
+            ledger,
+            down: &[],
+            begun_within_hour: 0,
+            on_their_way: &BTreeMap::new(),
+            etcd: &Observed::Absent,
+            open,
+        };
+        admit(&spec, "run", waiting, books, Timestamp::UNIX_EPOCH).unwrap()
+    };
+    let first = ReplacementMode::TerminateFirst;
+    let none = Ledger::default();
+    let pair = admitted(first, &waiting, &none, &uids(&["a", "b"]));
+    assert_eq!(pair.grants.len(), 1);
+    assert_eq!(pair.stuck, 0, "the end of another will help");
+    let reason = pair.held_by.unwrap();
+    assert!(
+        reason.contains("node b is the last that is open to pods"),
+        "{reason}"
+    );
+    let three = admitted(first, &waiting, &none, &uids(&["a", "b", "c"]));
+    assert_eq!(three.grants.len(), 2, "c stays open");
+    let surge = admitted(ReplacementMode::Surge, &waiting, &none, &[]);
+    assert_eq!(surge.grants.len(), 2, "new nodes come first");
+    let alone = admitted(first, &waiting[..1], &none, &uids(&["a"]));
+    assert_eq!(alone.grants.len(), 1, "there is no other way");
+
+    let ledger = Ledger {
+        slots: alone.grants.into_iter().collect(),
+        ..Ledger::default()
+    };
+    let second = admitted(first, &waiting[1..], &ledger, &uids(&["b"]));
+    assert_eq!(second.grants, []);
+    let served = admitted(first, &waiting[1..], &ledger, &uids(&["b", "new"]));
+    assert_eq!(served.grants.len(), 1);
+    let mut closed = open("b");
+    closed.node.unschedulable = true;
+    let closed = admitted(first, &[closed], &ledger, &[]);
+    assert_eq!(closed.grants.len(), 1, "it takes no pods anyhow");
 }

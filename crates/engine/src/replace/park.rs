@@ -253,6 +253,7 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
         begun_within_hour: 0,
         on_their_way: &draft.snapshot.on_their_way,
         etcd: &draft.snapshot.etcd,
+        open: &draft.snapshot.left_open,
     };
     match admit::admit(&run, &owner, &[waiting], books, draft.now) {
         Ok(admission) if admission.grants.is_empty() => {

@@ -57,6 +57,7 @@ impl Draft<'_> {
             begun_within_hour: self.snapshot.begun_within_hour,
             on_their_way: &self.snapshot.on_their_way,
             etcd: &self.snapshot.etcd,
+            open: &self.snapshot.left_open,
         };
         let admission = admit::admit(&run.spec, &owner, &unheard, books, self.now);
         let admission = match admission {

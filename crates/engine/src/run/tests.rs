@@ -94,6 +94,7 @@ fn snapshot() -> RunSnapshot {
         down: Vec::new(),
         newcomers: Observed::Present(Vec::new()),
         on_their_way: [].into(),
+        left_open: Vec::new(),
         unmarked: Vec::new(),
         homeless: None,
         marked: Vec::new(),

@@ -56,6 +56,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
         begun_within_hour: 0,
         on_their_way: &BTreeMap::new(),
         etcd: &Observed::NotAsked,
+        open: &[],
     };
     let admission = admit::admit(&spec, "run", &waiting, books, Timestamp::UNIX_EPOCH)?;
     let all = start.elapsed();
