@@ -83,11 +83,13 @@ pub struct NodePatchRunSpec {
     /// When failures pause the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// Nodes to take; absent or empty means all.
+    /// Nodes to take; absent or empty means all. The run is planned by it once: a change counts until its nodes are
+    /// marked as outdated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub node_selector: Option<LabelSelector>,
-    /// Nodes to leave out, even if nodeSelector takes them; an empty one leaves out every node.
+    /// Nodes to leave out, even if nodeSelector takes them; an empty one leaves out every node. A change counts for as
+    /// long as one of nodeSelector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub exclude_node_selector: Option<LabelSelector>,

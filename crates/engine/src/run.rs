@@ -133,6 +133,9 @@ impl Draft<'_> {
         self.count();
         if self.decision.status.plan.is_none() {
             self.make_plan();
+        } else if self.is_plan_stale() {
+            self.decision.status.plan = None;
+            self.decision.wake = Some(self.now);
         } else if let Some(why) = self.pause_before_begin() {
             self.pause(why);
         } else if !self.is_iteration_planned() {
@@ -191,6 +194,15 @@ impl Draft<'_> {
         }
         self.decision.wake = Some(self.now);
         false
+    }
+
+    /// Whether the spec was changed since the plan was made, and nothing was done by it yet: the run is planned anew,
+    /// so that a selector that was narrowed in a pause counts, and so do nodes that have come and gone in it.
+    fn is_plan_stale(&self) -> bool {
+        let before = self.snapshot.run.status.as_ref();
+        let seen = before.and_then(|status| status.observed_generation);
+        let is_new = seen.is_some() && seen != self.snapshot.run.metadata.generation;
+        is_new && !has_begun(&self.decision.status) && self.snapshot.open.is_empty()
     }
 
     /// The pause of a run that has only been planned: it stays that way. One that waited so goes on as one that

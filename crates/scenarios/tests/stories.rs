@@ -54,6 +54,7 @@ stories! {
     control_planes: "control-planes.yaml",
     control_planes_terminate_first: "control-planes-terminate-first.yaml",
     sick_member: "sick-member.yaml",
+    created_paused: "created-paused.yaml",
     foreign_cordon: "foreign-cordon.yaml",
     full_group: "full-group.yaml",
     full_zone: "full-zone.yaml",

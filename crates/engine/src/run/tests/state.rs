@@ -131,6 +131,33 @@ fn a_run_that_is_created_paused_is_planned_and_changes_nothing_until_it_may() {
 }
 
 #[test]
+fn a_spec_that_changes_before_the_run_has_begun_is_planned_anew_and_later_not() {
+    let mut snapshot = snapshot();
+    snapshot.run.metadata.generation = Some(1);
+    snapshot.run.spec.paused = Some(true);
+    step(&mut snapshot, 10);
+    step(&mut snapshot, 20);
+    let planned = |snapshot: &RunSnapshot| {
+        let status = snapshot.run.status.as_ref().unwrap();
+        status.plan.as_ref().map(|plan| plan.total())
+    };
+    assert_eq!(planned(&snapshot), Some(3));
+    snapshot.run.metadata.generation = Some(2);
+    let decision = step(&mut snapshot, 30);
+    assert_eq!((planned(&snapshot), decision.wake), (None, Some(at(30))));
+    snapshot.nodes = Observed::Present(vec![node("a", "z1")]);
+    step(&mut snapshot, 30);
+    assert_eq!(planned(&snapshot), Some(1));
+
+    snapshot.run.spec.paused = Some(false);
+    step(&mut snapshot, 40);
+    assert_eq!(snapshot.run.status.as_ref().unwrap().marked, Some(true));
+    snapshot.run.metadata.generation = Some(3);
+    step(&mut snapshot, 50);
+    assert_eq!(planned(&snapshot), Some(1), "its nodes are marked");
+}
+
+#[test]
 fn a_run_that_is_paused_later_keeps_its_marks_and_begins_no_hold() {
     let mut snapshot = planned();
     snapshot.run.spec.paused = Some(true);
