@@ -20,11 +20,16 @@ use crate::view::{NodeView, Observed};
 pub(super) fn old_node_or_fail(draft: &mut Draft<'_>) -> Option<NodeView> {
     let found = draft.look(&own_node(draft), "how the node fares").ok()?;
     if found.is_none() {
-        let name = &draft.snapshot.task.spec.node_name;
-        let message = format!("node {name} has left before its replacement began");
-        node_left(draft, message);
+        left_before_replacement(draft);
     }
     found
+}
+
+/// The old node has left, and nothing was made in its place yet.
+pub(super) fn left_before_replacement(draft: &mut Draft<'_>) {
+    let name = &draft.snapshot.task.spec.node_name;
+    let message = format!("node {name} has left before its replacement began");
+    node_left(draft, message);
 }
 
 /// Nothing is left to replace.

@@ -15,7 +15,7 @@ use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
 use shipshape_api::reasons::NO_CAPACITY;
 
 use super::draft::{Draft, Unclear};
-use super::facts::{node_target, operation, own_node, task_key};
+use super::facts::{left_before_replacement, node_target, operation, own_node, task_key};
 use super::settle::gate;
 use super::undo::gave_up;
 use super::{anew, daemons, member, order};
@@ -117,8 +117,7 @@ fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
         Err(Unclear) => false,
         Ok(None) if anew::has_come_back(draft) => false,
         Ok(None) => {
-            // The node has left while it was parked; the rest of the way works without it.
-            draft.enter(order::before_drain(draft));
+            go_on_without(draft);
             false
         }
         Ok(Some(node))
@@ -129,6 +128,18 @@ fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
             false
         }
         Ok(Some(_)) => true,
+    }
+}
+
+/// The node has left while it was parked. With something to take its place the rest of the way works without it;
+/// else nothing is left to replace.
+fn go_on_without(draft: &mut Draft<'_>) {
+    let is_first = order::is_terminate_first(draft) && draft.status.replacement.is_some();
+    let has_place = is_first || !order::can_be_undone(draft, TaskStep::Parked);
+    if has_place || draft.status.new_machine.is_some() {
+        draft.enter(order::before_drain(draft));
+    } else {
+        left_before_replacement(draft);
     }
 }
 
@@ -233,7 +244,7 @@ fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
     let node = match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => return,
         Ok(None) if anew::has_come_back(draft) => return,
-        Ok(None) => return draft.enter(order::before_drain(draft)),
+        Ok(None) => return go_on_without(draft),
         Ok(Some(node)) => node,
     };
     let Some(run) = draft.snapshot.run.spec.clone() else {

@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::OLD_DELETED;
+use shipshape_api::node_patch_task::UndoNext;
 
 use super::ways_out::{late, next};
 use super::*;
@@ -176,6 +177,38 @@ fn a_failed_task_is_tried_again_when_a_person_asks() {
     assert!(status.parked.unwrap().resuming);
     assert_eq!(status.attempt, Some(2), "its tokens are new ones");
     assert!(!condition::is_true(&status.conditions, OLD_DELETED));
+}
+
+fn has_left(world: &TaskSnapshot) -> bool {
+    let after = next(world, late()).task.status.unwrap();
+    let undo = after.undo.as_ref();
+    let has_left = undo.is_some_and(|undo| undo.next == UndoNext::Leave);
+    let step = after.step_name();
+    let way = if has_left {
+        TaskStep::Undo
+    } else {
+        TaskStep::Cordon
+    };
+    assert_eq!(step, way);
+    has_left
+}
+
+#[test]
+fn a_set_aside_task_without_a_new_machine_ends_when_its_node_has_left() {
+    let mut again = next(&asked_again(), start());
+    again.ledger = Observed::Present(Ledger::default());
+    again.old_node = Observed::Absent;
+    assert!(has_left(&again), "a retry has forgotten its attempt");
+    again.task.status.as_mut().unwrap().terminate_first = Some(true);
+    assert!(has_left(&again), "nothing of it has begun either");
+
+    let mut aside = parked();
+    aside.old_node = Observed::Absent;
+    assert!(!has_left(&aside), "its new machine takes the place");
+    aside.task.status.as_mut().unwrap().new_machine = None;
+    assert!(has_left(&aside));
+    aside.task.status.as_mut().unwrap().terminate_first = Some(true);
+    assert!(!has_left(&aside), "its machine may run");
 }
 
 fn is_resuming(world: &TaskSnapshot) -> bool {
