@@ -91,6 +91,7 @@ stories! {
     operator_crash: "operator-crash.yaml",
     parked: "parked.yaml",
     replace_three_zones: "replace-three-zones.yaml",
+    replacement_gone: "replacement-gone.yaml",
     run_deleted: "run-deleted.yaml",
     run_removed: "run-removed.yaml",
     run_removed_while_down: "run-removed-while-down.yaml",

@@ -153,6 +153,9 @@ async fn look_at(context: &Context, snapshot: &mut TaskSnapshot, known: Known) {
             }
             snapshot.pending = look.pending(look.new_provider_id()).await;
             snapshot.new_machine = look.new_machine().await;
+            if look.status().is_some_and(|status| status.undo.is_none()) {
+                snapshot.new_node = look.known_new_node().await;
+            }
         }
         TaskStep::Done | TaskStep::Failed => {
             snapshot.lock = look.lock().await;

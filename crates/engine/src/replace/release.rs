@@ -96,16 +96,8 @@ pub(super) fn is_given_back(draft: &mut Draft<'_>, machine: &Machine) -> bool {
 }
 
 fn end(draft: &mut Draft<'_>) {
-    let node = draft.snapshot.task.spec.node_name.clone();
     let Some(undo) = draft.status.undo.clone() else {
-        return draft.advance(
-            TaskStep::Done,
-            Milestone {
-                condition: SUCCEEDED,
-                reason: "NodeReplaced",
-                message: format!("node {node} was replaced"),
-            },
-        );
+        return succeed(draft);
     };
     if undo.next == UndoNext::Leave {
         return draft.advance(
@@ -120,6 +112,33 @@ fn end(draft: &mut Draft<'_>) {
     draft.claim(SUCCEEDED, Truth::False, &undo.reason, undo.message.clone());
     draft.enter(TaskStep::Failed);
     draft.status.last_error = Some(undo.message);
+}
+
+/// The node was replaced. Somebody may have deleted the new Node since its machine was the only one left: on was the
+/// only way then, but nobody shall take what is not there for a node in service.
+fn succeed(draft: &mut Draft<'_>) {
+    let node = &draft.snapshot.task.spec.node_name;
+    let mut message = format!("node {node} was replaced");
+    if draft.snapshot.new_node.is_absent() {
+        let machine = draft.status.new_machine.as_ref();
+        let lost = format!(
+            "node {} of its new machine {} is gone since; to help: let its kubelet register again, or end the machine",
+            draft.status.new_node_name.as_deref().unwrap_or_default(),
+            machine
+                .map(|machine| machine.id.as_str())
+                .unwrap_or_default()
+        );
+        draft.notice(Notice::warning("ReplacementGone", lost.clone()));
+        message = format!("{message}, but {lost}");
+    }
+    draft.advance(
+        TaskStep::Done,
+        Milestone {
+            condition: SUCCEEDED,
+            reason: "NodeReplaced",
+            message,
+        },
+    );
 }
 
 /// Nothing is left to do but to give the lock back, unless it goes with its node or a person asks for

@@ -138,6 +138,39 @@ fn a_new_machine_that_the_cloud_does_not_show_yet_is_waited_for() {
 }
 
 #[test]
+fn a_new_node_that_is_gone_at_the_end_is_told_of_and_holds_nothing_up() {
+    let told = |new: Observed<NodeView>| {
+        let mut world = world_at(TaskStep::Release);
+        world.new_node = new;
+        let decision = look(&world);
+        assert_eq!(step(&decision), TaskStep::Done);
+        let warning = decision.notices.into_iter().find(|one| one.warning);
+        let conditions = decision.status.conditions;
+        let end = conditions.into_iter().find(|one| one.type_ == SUCCEEDED);
+        (warning, end.unwrap().message)
+    };
+    let (warning, end) = told(Observed::Absent);
+    let warning = warning.unwrap();
+    assert_eq!(warning.reason, "ReplacementGone");
+    for said in [warning.message, end] {
+        assert!(
+            said.contains("node new of its new machine m-new is gone"),
+            "{said}"
+        );
+    }
+    let there = Observed::Present(node("new"));
+    for new in [
+        there,
+        Observed::Unknown("timeout".to_owned()),
+        Observed::NotAsked,
+    ] {
+        let (warning, end) = told(new);
+        assert_eq!(warning, None);
+        assert_eq!(end, "node old was replaced");
+    }
+}
+
+#[test]
 fn protection_is_lifted_only_once_nobody_can_ask_for_it_any_more() {
     let mut world = world_at(TaskStep::Release);
     world.pending = pending(PendingNodeGoal::Join, CspState::Ready);
