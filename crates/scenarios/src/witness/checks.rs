@@ -92,11 +92,15 @@ impl Witness {
         Some(format!("{}/{}", left.namespace, left.name))
     }
 
-    /// Whether the run lets the machine go with its pods past the drain's deadline.
+    /// Whether the run lets the machine go with its pods past the drain's deadline, as it is now; the task's copy
+    /// speaks for a run that is gone.
     fn is_forced(&self, node: &NodeView) -> bool {
         let mut tasks = self.tasks.values();
         tasks.any(|task| {
-            let options = task.spec.drain.as_ref();
+            let options = match self.runs.get(&task.spec.run_uid) {
+                Some(run) => run.spec.drain.as_ref(),
+                None => task.spec.drain.as_ref(),
+            };
             task.spec.node_uid == node.uid
                 && options.is_some_and(|options| options.on_deadline() == OnDeadline::Force)
         })

@@ -114,6 +114,25 @@ fn a_machine_that_goes_before_its_replacement_comes_counts_as_out_of_service() {
 }
 
 #[test]
+fn a_removal_under_pods_breaks_i2_unless_the_run_as_it_is_now_forces_it() {
+    let drain = |on_deadline: &str| json!({ "drain": { "onDeadline": on_deadline } });
+    let removal = |copy: &str, runs: Vec<Fact>| {
+        let mut facts = vec![Fact::Node(node("old")), task("old", drain(copy), json!({}))];
+        facts.extend(runs);
+        facts.extend([created("new", "old"), Fact::Node(node("new"))]);
+        facts.extend([Fact::Pod(pod("p", "old")), deleted("old")]);
+        broken(facts)
+    };
+    let says = |word: &str| run("run", drain(word));
+    let never = Vec::<&str>::new();
+    assert_eq!(removal("Park", vec![says("Park"), says("Force")]), never);
+    assert_eq!(removal("Force", vec![says("Force"), says("Park")]), ["I2"]);
+    let gone = || Fact::RunGone("run".to_owned());
+    assert_eq!(removal("Force", vec![says("Park"), gone()]), never);
+    assert_eq!(removal("Park", vec![says("Force"), gone()]), ["I2"]);
+}
+
+#[test]
 fn removal_before_the_required_daemons_are_ready_breaks_i2() {
     let selector = json!({ "requiredNodeDaemonPodSelectors": [
         { "labelSelector": { "matchLabels": { "app": "agent" } } },
