@@ -125,7 +125,8 @@ pub struct NodePatchRunSpec {
     /// A few nodes that go first, alone, and are watched before the others follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// Whether the new machine comes before the old one goes.
+    /// Whether the new machine comes before the old one goes. A task keeps the mode that it began with: a change
+    /// counts for nodes that begin later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<ReplacementMode>,
     /// What the taint on all nodes of the plan asks of the scheduler until they are replaced. Absent means:
