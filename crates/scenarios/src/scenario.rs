@@ -6,6 +6,7 @@
 mod check;
 mod hurry;
 mod manifests;
+mod places;
 mod world;
 
 use std::collections::BTreeMap;

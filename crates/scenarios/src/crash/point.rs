@@ -70,9 +70,15 @@ impl FromStr for Point {
             .into_iter()
             .find(|moment| moment.word() == word)
             .ok_or_else(wrong)?;
+        let number = number.parse().map_err(|_| wrong())?;
+        if number == 0 {
+            return Err(format!(
+                "{text:?} names effect 0; effects are counted from 1"
+            ));
+        }
         Ok(Self {
             effect: effect.to_owned(),
-            number: number.parse().map_err(|_| wrong())?,
+            number,
             moment,
         })
     }

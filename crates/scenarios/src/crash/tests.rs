@@ -28,6 +28,12 @@ fn a_point_is_read_as_it_is_written() {
 }
 
 #[test]
+fn an_effect_before_the_first_is_refused() {
+    let complaint = "patch nodes#0:before".parse::<Choice>().unwrap_err();
+    assert!(complaint.contains("counted from 1"), "{complaint}");
+}
+
+#[test]
 fn all_points_a_part_of_them_or_one_can_be_chosen() {
     assert_eq!("all".parse(), Ok(Choice::Every(1)));
     assert_eq!("1/3".parse(), Ok(Choice::Every(3)));

@@ -13,7 +13,7 @@ pub(super) fn draw(dice: &mut Dice, world: &Value, spec: &Value) -> Vec<Value> {
     let first = world["controlPlanes"].as_u64().unwrap_or(0);
     let mut events = Vec::new();
     for _ in 0..dice.between(0, 3) {
-        events.extend(of_world(dice, first, nodes));
+        events.extend(of_world(dice, world, first, nodes));
     }
     match dice.between(0, 9) {
         0 => events.push(at(dice.between(1, 150), &patch(&json!({ "abort": true })))),
@@ -44,7 +44,7 @@ pub(super) fn draw(dice: &mut Dice, world: &Value, spec: &Value) -> Vec<Value> {
 }
 
 /// Something that befalls nodes, machines, the cloud or the operator's process.
-fn of_world(dice: &mut Dice, first: u64, nodes: u64) -> Vec<Value> {
+fn of_world(dice: &mut Dice, world: &Value, first: u64, nodes: u64) -> Vec<Value> {
     let node = json!({ "node": first + dice.between(0, nodes - 1) });
     let begin = dice.between(0, 150);
     let end = begin + dice.between(5, 200);
@@ -55,7 +55,7 @@ fn of_world(dice: &mut Dice, first: u64, nodes: u64) -> Vec<Value> {
             at(end, &json!({ "uncordon": node })),
         ],
         2 => vec![
-            at(begin, &json!({ "fullZones": ["a", "b", "c"] })),
+            at(begin, &json!({ "fullZones": world["zones"] })),
             at(end, &json!({ "fullZones": [] })),
         ],
         3 => vec![

@@ -5,7 +5,7 @@
 use jiff::SignedDuration;
 
 use super::world::{WorkloadKind, WorldSection};
-use super::{Action, Once, Scenario, manifests};
+use super::{Action, Once, Scenario, manifests, places};
 
 /// More nodes than any cluster that Kubernetes promises to carry, and than one process should.
 const NODES_MAX: u32 = 20_000;
@@ -28,6 +28,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), String> {
     manifests::check(scenario)?;
     check_events(scenario)?;
     check_time("expect.within", scenario.expect.within)?;
+    if scenario.expect.within.is_zero() {
+        return Err("expect.within is 0s; right would be a time longer than that".to_owned());
+    }
     check_time("expect.rest", scenario.expect.rest)
 }
 
@@ -146,8 +149,12 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
             | Action::RemoveTask { node } => check_node(*node)?,
             Action::SickMembers(nodes) => {
                 for node in nodes {
-                    check_node(*node)?;
+                    places::check_member(&scenario.world, index, *node)?;
                 }
+            }
+            Action::FullZones(zones) => places::check_zones(&scenario.world, index, zones)?,
+            Action::RemoveRun { namespace, name } => {
+                places::check_run(scenario, index, namespace, name)?;
             }
             Action::CrashOperator { down } => {
                 check_time(&format!("events[{index}].do.crashOperator.down"), *down)?;
@@ -158,20 +165,19 @@ fn check_events(scenario: &Scenario) -> Result<(), String> {
                     scenario.world.newcomers
                 ));
             }
-            Action::Reboot { outage, .. } => {
+            Action::Reboot { name, outage } => {
+                places::check_name(&scenario.world, index, name)?;
                 check_time(&format!("events[{index}].do.reboot.outage"), *outage)?;
             }
             Action::Join { .. }
             | Action::DnsDown(_)
             | Action::UnconnectedImages(_)
             | Action::Check(_)
-            | Action::FullZones(_)
             | Action::BrokenImages(_)
             | Action::UnreadyImages(_)
             | Action::Resume
             | Action::RetryFailed
             | Action::Create(_)
-            | Action::RemoveRun { .. }
             | Action::Patch(_)
             | Action::Delete(_) => {}
         }

@@ -209,6 +209,55 @@ fn a_world_without_bounds_is_refused_with_field_value_and_limit() {
     }
 }
 
+#[test]
+fn an_event_that_would_be_nothing_is_refused_with_what_there_is() {
+    let crash = "crashOperator: { down: 5s }";
+    let table = [
+        (
+            "fullZones: [a, z]",
+            "events[0].do.fullZones names zone z; world.zones has a, b, c",
+        ),
+        (
+            "removeRun: { namespace: default, name: january }",
+            "events[0].do.removeRun names run default/january; this story makes default/roll",
+        ),
+        (
+            "sickMembers: [0]",
+            "events[0].do.sickMembers names node 0; members of etcd are on control planes, and world.controlPlanes is 0",
+        ),
+        (
+            "reboot: { name: nope, outage: 5s }",
+            "events[0].do.reboot.name is nope; nodes of this world are called node-workers-001 and on",
+        ),
+        (
+            "reboot: { name: node-newcomers-001, outage: 5s }",
+            "events[0].do.reboot.name is node-newcomers-001",
+        ),
+    ];
+    for (to, expected) in table {
+        let message = complaint(&GOOD.replace(crash, to));
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = complaint(&GOOD.replace("within: 1h", "within: 0s"));
+    assert!(message.contains("expect.within is 0s"), "{message}");
+    let planes = GOOD.replace("nodes: 3", "nodes: 3\n  controlPlanes: 2");
+    let message = complaint(&planes.replace(crash, "sickMembers: [2]"));
+    assert!(message.contains("are nodes 0 to 1"), "{message}");
+
+    let created = "create: { apiVersion: shipshape.dev/v1alpha1, kind: NodePatchRun, \
+                   metadata: { name: january, namespace: default }, spec: { provider: { type: embedded } } }";
+    let removed = "do: { removeRun: { namespace: default, name: january } }";
+    for fine in [
+        "fullZones: [a]".to_owned(),
+        "removeRun: { namespace: default, name: roll }".to_owned(),
+        format!("{created} }}\n  - {removed}\n  - do: {{ resume"),
+        "reboot: { name: node-workers-004, outage: 5s }".to_owned(),
+    ] {
+        Scenario::parse("test.yaml", &GOOD.replace(crash, &fine)).unwrap();
+    }
+    Scenario::parse("test.yaml", &planes.replace(crash, "sickMembers: [1]")).unwrap();
+}
+
 /// A world with this object in it.
 fn object(kind: &str, rest: &str) -> String {
     format!(

@@ -16,6 +16,11 @@ use shipshape_simulator::world::{WorldSpec, daemon_set, deployment, job, statefu
 /// The group of nodes that must pass the gate.
 pub(crate) const NEWCOMERS: &str = "newcomers";
 
+/// The group of ordinary nodes.
+const WORKERS: &str = "workers";
+/// The group of the control planes.
+const CONTROL_PLANES: &str = "control-planes";
+
 /// The cluster at the start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -144,7 +149,7 @@ impl WorldSection {
     /// The simulator's description of this world.
     pub fn spec(&self, seed: u64) -> WorldSpec {
         let mut spec = WorldSpec::small(seed, self.nodes);
-        let mut group = GroupSpec::new("workers", &self.image, self.nodes);
+        let mut group = GroupSpec::new(WORKERS, &self.image, self.nodes);
         group.running_image = Some(self.running_image.clone());
         group.zones.clone_from(&self.zones);
         group.max = self.group_max.unwrap_or(group.max);
@@ -176,6 +181,19 @@ impl WorldSection {
 }
 
 impl WorldSection {
+    /// The groups that machines of this world are in. Each names its machines after itself.
+    pub(super) fn groups(&self) -> Vec<&'static str> {
+        [
+            (CONTROL_PLANES, self.control_planes),
+            (WORKERS, self.nodes),
+            (NEWCOMERS, self.newcomers),
+        ]
+        .into_iter()
+        .filter(|(_, machines)| *machines > 0)
+        .map(|(group, _)| group)
+        .collect()
+    }
+
     /// The group of nodes that must pass the gate.
     fn newcomers(&self) -> Option<GroupSpec> {
         let mut group = GroupSpec::new(NEWCOMERS, &self.image, 0);
@@ -187,7 +205,7 @@ impl WorldSection {
 
     /// The group of the control planes, which take no ordinary pods.
     fn control_planes(&self) -> Option<GroupSpec> {
-        let mut group = GroupSpec::new("control-planes", &self.image, self.control_planes);
+        let mut group = GroupSpec::new(CONTROL_PLANES, &self.image, self.control_planes);
         group.running_image = Some(self.running_image.clone());
         group.zones.clone_from(&self.zones);
         let key = names::LABEL_CONTROL_PLANE;
