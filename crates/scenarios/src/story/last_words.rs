@@ -1,16 +1,19 @@
-//! What the operator says after the status that ends a run: an event about that status.
+//! What the operator does after the status that ends a run: it says so in an event, and lets the last tasks go.
 //!
-//! Owns the wait for it, so that the rest begins when the operator has said everything and no later.
+//! Owns the wait for both, so that the rest begins when the operator has said everything and no later.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use shipshape_api::NodePatchRun;
 use shipshape_api::conditions::{ACCEPTED, COMPLETED};
+use shipshape_api::{NodePatchRun, NodePatchTask};
+use shipshape_engine::view::is_kept;
 
 use super::own::Own;
+use super::runs::is_over;
 use crate::observer::Observer;
 use crate::stage::Stage;
 
@@ -19,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until the end of every run of the story has been told as an event, or patience ends.
+/// Waits until the end of every run of the story has been told as an event and no task that is over is kept, or
+/// patience ends.
 pub(super) async fn hear(stage: &Stage, own: &Own, observer: &Observer) {
     let client = stage.client("story");
     let hearing = async {
@@ -27,6 +31,10 @@ pub(super) async fn hear(stage: &Stage, own: &Own, observer: &Observer) {
             while !is_told(&client, &run).await {
                 tokio::time::sleep(LOOK).await;
             }
+        }
+        let holds = |task: &Arc<NodePatchTask>| is_over(task) && is_kept(&task.metadata);
+        while own.tasks(observer).iter().any(holds) {
+            tokio::time::sleep(LOOK).await;
         }
     };
     // What a run that went by force has left is put back by others, as soon as they see that it is gone.

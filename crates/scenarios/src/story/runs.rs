@@ -60,7 +60,7 @@ fn all_settled(own: &Own, observer: &Observer) -> bool {
         .all(|task| is_over(task) || has_run(task, &left))
 }
 
-fn is_over(task: &NodePatchTask) -> bool {
+pub(super) fn is_over(task: &NodePatchTask) -> bool {
     let status = task.status.as_ref();
     status.is_some_and(|status| status.step_name().is_final())
 }
