@@ -140,6 +140,12 @@ pub fn has_surplus(task: &NodePatchTask) -> bool {
     })
 }
 
+/// Whether a task has come back to its cordon from the removal, where the end of its old machine may have been asked for.
+pub fn has_come_back(status: &NodePatchTaskStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|one| one.type_ == OLD_DELETED && one.status == "False")
+}
+
 /// The step a task is in. A task without a record has just been made and waits for its lock; that
 /// needs no record, because the lock's name follows from the node's.
 pub fn step_of(snapshot: &TaskSnapshot) -> TaskStep {

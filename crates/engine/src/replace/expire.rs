@@ -22,7 +22,7 @@ pub(super) fn expire(draft: &mut Draft<'_>, step: TaskStep) {
         .unwrap_or_else(|| "its turn".to_owned());
     match step {
         TaskStep::Settle | TaskStep::Cordon | TaskStep::Recover | TaskStep::RemoveMember
-            if member::is_old_leaving(draft) =>
+            if !order::can_be_undone(draft, step) =>
         {
             draft.mark_overdue(&waited_for);
         }

@@ -15,7 +15,7 @@ use super::facts::{
     own_node, takes_pods,
 };
 use super::undo::gave_up;
-use super::{anew, daemons, keep, member, order, park};
+use super::{anew, daemons, has_come_back, keep, member, order, park};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
@@ -25,7 +25,7 @@ use crate::view::{Observed, PodView};
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
 pub(super) fn cordon(draft: &mut Draft<'_>) {
-    if !is_replacement_ready(draft) || !keep::is_held(draft) {
+    if is_end_under_way(draft) || !is_replacement_ready(draft) || !keep::is_held(draft) {
         return;
     }
     match draft.look(&own_node(draft), "how the old node fares") {
@@ -61,7 +61,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
 /// Entered when the old node takes no new pods. Left when the pod list says that it is empty. Asks
 /// for evictions.
 pub(super) fn drain(draft: &mut Draft<'_>) {
-    if !is_closed(draft) {
+    if is_end_under_way(draft) || !is_closed(draft) {
         return;
     }
     let Some(next) = drain_move(draft) else {
@@ -257,7 +257,7 @@ pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
     let message = format!("the drain is past its deadline, waiting for {waited_for}");
     let options = draft.snapshot.drain_options().cloned().unwrap_or_default();
     match options.on_deadline() {
-        OnDeadline::Park | OnDeadline::Fail if member::is_old_leaving(draft) => {
+        OnDeadline::Park | OnDeadline::Fail if !order::can_be_undone(draft, TaskStep::Drain) => {
             draft.mark_overdue(waited_for);
         }
         OnDeadline::Park => park::park(draft, "DrainTimedOut", message),
@@ -265,6 +265,7 @@ pub(super) fn drain_overdue(draft: &mut Draft<'_>, waited_for: &str) {
             let record = gave_up(draft, "DrainTimedOut", &message);
             draft.begin_undo(record);
         }
+        OnDeadline::Force if is_left_to_group(draft) => {}
         OnDeadline::Force => {
             let message =
                 format!("{message}; the machine goes with them (drain.onDeadline: Force)");
@@ -341,8 +342,7 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
     if !is_asked || !order::is_terminate_first(draft) || !order::can_be_undone(draft, step) {
         return false;
     }
-    let mut conditions = draft.status.conditions.iter();
-    if conditions.any(|one| one.type_ == OLD_DELETED) {
+    if has_come_back(&draft.status) {
         return false;
     }
     let about = "whether the old machine has ended by itself";
@@ -360,6 +360,21 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
     );
     node_left(draft, message);
     true
+}
+
+/// Whether the old machine's end, which may have been asked for before the task came back to its cordon, has shown:
+/// the way is on then.
+fn is_end_under_way(draft: &mut Draft<'_>) -> bool {
+    let is_ending = match &draft.snapshot.old_machine {
+        Observed::Present(machine) => is_ending(machine),
+        Observed::Absent => true,
+        Observed::NotAsked | Observed::Unknown(_) => false,
+    };
+    let is_under_way = is_ending && has_come_back(&draft.status);
+    if is_under_way {
+        draft.enter(TaskStep::Remove);
+    }
+    is_under_way
 }
 
 /// Back to the cordon after a drain that was over: the next one counts its pods and the time of its volumes from its
@@ -384,7 +399,7 @@ fn now_left(draft: &mut Draft<'_>) {
         return;
     }
     let message = "the old node has left by itself".to_owned();
-    if !order::is_terminate_first(draft) {
+    if !order::is_terminate_first(draft) && !has_come_back(&draft.status) {
         let group = draft.status.replacement.as_ref();
         let group = group.map(|record| record.group_id.clone());
         let message = format!(

@@ -8,6 +8,7 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Group, GroupId, Machine, MachineId, ProviderId, Token};
 use shipshape_engine::naming::pending_name;
+use shipshape_engine::replace::has_come_back;
 use shipshape_engine::snapshot::{PendingView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed};
 use shipshape_provider::Provider;
@@ -55,24 +56,24 @@ impl Look<'_> {
         self.recorded_group().await
     }
 
-    /// Where the old machine goes first, whether it has ended by itself: its group makes another then. Asked only while
-    /// its node is not as a machine that runs has it.
+    /// Whether the old machine ends although the task has yet to ask for that: by itself, where it is to go first and
+    /// its group would make another, or because it was asked for before the task came back. The first is asked only
+    /// while the node is not as a machine that runs has it.
     pub(super) async fn for_own_end(&self, snapshot: &mut TaskSnapshot) {
-        let is_first = self
-            .status()
-            .is_some_and(|it| it.terminate_first == Some(true));
-        let is_well = |node: NodeView| node.ready && node.uid == self.task.spec.node_uid;
-        if !is_first
-            || self
-                .known_old_node()
-                .present()
-                .cloned()
-                .is_some_and(is_well)
-        {
+        let Some(status) = self.status() else {
+            return;
+        };
+        let known = self.known_old_node();
+        let node = match &snapshot.old_node {
+            Observed::Present(_) | Observed::Absent => snapshot.old_node.present(),
+            Observed::NotAsked | Observed::Unknown(_) => known.present(),
+        };
+        let is_well = |node: &NodeView| node.ready && node.uid == self.task.spec.node_uid;
+        let is_doubtful = status.terminate_first == Some(true) && !node.is_some_and(is_well);
+        if !is_doubtful && !has_come_back(status) {
             return;
         }
-        let record = self.status().and_then(|status| status.old_machine.as_ref());
-        if let Some(record) = record {
+        if let Some(record) = &status.old_machine {
             snapshot.old_machine = self.machine(&MachineId(record.id.clone())).await;
         }
     }

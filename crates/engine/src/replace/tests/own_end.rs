@@ -2,6 +2,7 @@
 
 use shipshape_api::gates::ReplacementMode;
 use shipshape_api::node_patch_task::UndoNext;
+use shipshape_api::{DrainOptions, OnDeadline};
 
 use super::*;
 
@@ -93,6 +94,56 @@ fn nobody_calls_a_task_off_whose_old_machine_may_be_ending_unseen() {
     let later = start() + Settings::default().deadlines.remove;
     let decision = decide(&world, &Settings::default(), later);
     assert_eq!(step(&decision), TaskStep::Undo, "it does not end");
+}
+
+/// A task whose pods came back while its old machine was about to go.
+fn come_back() -> TaskSnapshot {
+    let mut world = world_at(TaskStep::Remove);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.task.status = Some(look(&world).status);
+    assert_eq!(step_of(&world), TaskStep::Cordon);
+    world
+}
+
+#[test]
+fn no_deadline_takes_a_replacement_back_whose_old_machine_may_be_ending_unseen() {
+    let mut world = come_back();
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Ready));
+    world.new_node = Observed::Absent;
+    let deadlines = Settings::default().deadlines;
+    let late = start() + deadlines.cordon;
+    let decision = decide(&world, &Settings::default(), late);
+    assert_eq!(step(&decision), TaskStep::Cordon, "{decision:?}");
+    assert!(condition::is_true(&decision.status.conditions, "Overdue"));
+    let later = start() + deadlines.remove;
+    let decision = decide(&world, &Settings::default(), later);
+    assert_eq!(step(&decision), TaskStep::Undo, "it does not end");
+}
+
+#[test]
+fn an_end_that_shows_after_the_task_came_back_is_gone_on_with() {
+    for state in [MachineState::Terminating, MachineState::Terminated] {
+        let mut world = come_back();
+        world.old_machine = Observed::Present(machine("m-old", state));
+        world.new_node = Observed::Absent;
+        let decision = look(&world);
+        assert_eq!(step(&decision), TaskStep::Remove, "{state:?}");
+    }
+}
+
+#[test]
+fn a_forced_drain_of_a_machine_that_ended_by_itself_is_left_to_its_group_too() {
+    let mut world = old_first_at(TaskStep::Drain);
+    world.task.spec.drain = Some(DrainOptions {
+        on_deadline: Some(OnDeadline::Force),
+        ..DrainOptions::default()
+    });
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.task.status = Some(look(&world).status);
+    world.old_machine = Observed::Absent;
+    let late = start() + Settings::default().deadlines.drain;
+    let decision = decide(&world, &Settings::default(), late);
+    assert!(is_left_to_group(&decision));
 }
 
 #[test]
