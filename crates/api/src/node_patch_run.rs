@@ -83,8 +83,8 @@ pub struct NodePatchRunSpec {
     /// When failures pause the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// Nodes to take; absent or empty means all. The run is planned by it once: a change counts until its nodes are
-    /// marked as outdated.
+    /// Nodes to take; absent or empty means all. The run is planned by it once: a change counts until the first node is
+    /// marked as outdated. Outdated nodes that are taken only later get the last wave; those in the plan stay in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub node_selector: Option<LabelSelector>,

@@ -72,11 +72,16 @@ pub fn is_over(status: &NodePatchRunStatus) -> bool {
 
 /// Whether the run has changed anything but its own status: marks, the autoscaler or a node.
 fn has_begun(status: &NodePatchRunStatus) -> bool {
+    let at_work = [status.in_flight_important, status.in_flight_non_important];
     let has_worked = [status.completed, status.failed, status.left, status.parked];
     status.marked == Some(true)
         || status.reopened.is_some()
         || status.autoscaler.is_some()
-        || has_worked.into_iter().flatten().any(|count| count > 0)
+        || at_work
+            .into_iter()
+            .chain(has_worked)
+            .flatten()
+            .any(|count| count > 0)
 }
 
 /// Whether the run may have changed something in its cloud: it has a plan, is not over, and was not held back from
@@ -125,6 +130,7 @@ impl Draft<'_> {
             self.claim(COMPLETED, Truth::False, "TriedAgain", message);
             self.decision.status.groups_restored = None;
             self.decision.status.marked = None;
+            self.ask_anew_for_late();
             self.forget_past_hold();
         }
         if !self.is_accepted() || !self.is_kept() {
@@ -196,13 +202,14 @@ impl Draft<'_> {
         false
     }
 
-    /// Whether the spec was changed since the plan was made, and nothing was done by it yet: the run is planned anew,
+    /// Whether the spec was changed since the plan was made, and no node was touched by it yet: the run is planned anew,
     /// so that a selector that was narrowed in a pause counts, and so do nodes that have come and gone in it.
     fn is_plan_stale(&self) -> bool {
         let before = self.snapshot.run.status.as_ref();
         let seen = before.and_then(|status| status.observed_generation);
         let is_new = seen.is_some() && seen != self.snapshot.run.metadata.generation;
-        is_new && !has_begun(&self.decision.status) && self.snapshot.open.is_empty()
+        let is_untouched = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
+        is_new && is_untouched && !has_begun(&self.decision.status)
     }
 
     /// The pause of a run that has only been planned: it stays that way. One that waited so goes on as one that

@@ -215,7 +215,8 @@ impl Look<'_> {
 
     fn forget_line(&self) {
         self.context.lines.forget(&self.uid);
-        if self.run.status.as_ref().and_then(|it| it.marked) == Some(true) {
+        let is_marked = self.run.status.as_ref().and_then(|it| it.marked) == Some(true);
+        if is_marked || self.plan().is_none() {
             self.context.lines.forget(&self.marks());
         }
     }

@@ -56,6 +56,7 @@ impl Draft<'_> {
         // The newcomers get the marks that the others have.
         status.marked = None;
         status.last_round = None;
+        self.ask_anew_for_late();
         self.forget_past_hold();
         let message = format!("outdated nodes joined late and get a wave of their own: {text}");
         self.decision
@@ -63,6 +64,13 @@ impl Draft<'_> {
             .push(Notice::normal("JoinedLate", message));
         self.decision.wake = Some(self.now);
         false
+    }
+
+    /// A look after further nodes has its whole time: what could not be told before was about others, or may be told
+    /// by now.
+    pub(super) fn ask_anew_for_late(&mut self) {
+        let conditions = &mut self.decision.status.conditions;
+        conditions.retain(|one| one.type_ != LATE_NODES_KNOWN);
     }
 
     /// Whether an answer about these nodes has been waited for long enough: they are left to the next run. The

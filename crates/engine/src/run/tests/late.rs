@@ -110,10 +110,22 @@ fn a_late_node_that_the_cloud_never_describes_does_not_hold_the_run_for_good() {
     status.current_iteration = Some(2);
     status.marked = Some(true);
     snapshot.newcomers = Observed::Present(vec![unclear("b"), unclear("a")]);
-    let restored = at(&snapshot, now() + limit);
+    let asked = at(&snapshot, now() + limit);
+    assert!(
+        asked
+            .status
+            .waiting_for
+            .clone()
+            .unwrap()
+            .contains("joined late")
+    );
+    snapshot.run.status = Some(asked.status);
+    let restored = at(&snapshot, now() + limit * 2);
     assert_eq!(names_of(&restored), ["RestoreGroups"]);
+    let told = restored.notices.iter().map(|one| one.reason);
+    assert!(told.clone().any(|reason| reason == "LateNodesUnknown"));
     snapshot.run.status = Some(restored.status);
-    let end = at(&snapshot, now() + limit);
+    let end = at(&snapshot, now() + limit * 2);
     assert!(is_over(&end.status));
     let told = end.notices.iter().map(|one| one.reason);
     assert!(

@@ -143,6 +143,10 @@ fn a_spec_that_changes_before_the_run_has_begun_is_planned_anew_and_later_not() 
     };
     assert_eq!(planned(&snapshot), Some(3));
     snapshot.run.metadata.generation = Some(2);
+    snapshot.marked = vec![target("a")];
+    let touched = look(&snapshot);
+    assert!(touched.status.plan.is_some(), "one of its nodes is marked");
+    snapshot.marked = Vec::new();
     let decision = step(&mut snapshot, 30);
     assert_eq!((planned(&snapshot), decision.wake), (None, Some(at(30))));
     snapshot.nodes = Observed::Present(vec![node("a", "z1")]);
@@ -191,6 +195,10 @@ fn a_run_may_have_used_its_cloud_from_its_plan_to_its_end() {
     run.spec.paused = Some(true);
     assert!(may_use_cloud(&run), "its pause is not seen yet");
     run.status.as_mut().unwrap().paused = Some(true);
+    assert!(!may_use_cloud(&run));
+    run.status.as_mut().unwrap().in_flight_important = Some(1);
+    assert!(may_use_cloud(&run), "a node of it is in work");
+    run.status.as_mut().unwrap().in_flight_important = Some(0);
     assert!(!may_use_cloud(&run));
     run.status.as_mut().unwrap().failed = Some(1);
     assert!(may_use_cloud(&run), "a node of it was in work");
