@@ -142,8 +142,14 @@ pub fn has_surplus(task: &NodePatchTask) -> bool {
 
 /// Whether a task has come back to its cordon from the removal, where the end of its old machine may have been asked for.
 pub fn has_come_back(status: &NodePatchTaskStatus) -> bool {
+    came_back_at(status).is_some()
+}
+
+/// When it did so last.
+fn came_back_at(status: &NodePatchTaskStatus) -> Option<Timestamp> {
     let mut conditions = status.conditions.iter();
-    conditions.any(|one| one.type_ == OLD_DELETED && one.status == "False")
+    let noted = conditions.find(|one| one.type_ == OLD_DELETED && one.status == "False");
+    noted.map(|one| one.last_transition_time.0)
 }
 
 /// The step a task is in. A task without a record has just been made and waits for its lock; that

@@ -5,6 +5,7 @@
 use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::node_patch_task::TaskStep;
 
+use super::came_back_at;
 use super::draft::Draft;
 use super::member;
 use super::settle::gate;
@@ -50,12 +51,8 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
 /// Whether the task has come back from the removal so lately that the old machine may be ending unseen. Once
 /// the time for its end is over, an end that was asked for has shown.
 fn may_old_end(draft: &Draft<'_>) -> bool {
-    let mut conditions = draft.status.conditions.iter();
-    let noted = conditions.find(|one| one.type_ == OLD_DELETED && one.status == "False");
-    noted.is_some_and(|noted| {
-        let since = draft.now.duration_since(noted.last_transition_time.0);
-        since < draft.settings.deadlines.remove
-    })
+    came_back_at(&draft.status)
+        .is_some_and(|at| draft.now.duration_since(at) < draft.settings.deadlines.remove)
 }
 
 /// The step after the intent is recorded.
