@@ -23,6 +23,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod undo;
+mod unseen;
 
 use jiff::Timestamp;
 use shipshape_api::NodePatchTask;
@@ -35,6 +36,7 @@ use crate::settings::Settings;
 use crate::snapshot::TaskSnapshot;
 use draft::Draft;
 pub use keep::{is_lock_due, is_lock_missing};
+pub use unseen::may_be_ending;
 
 /// Decides what one look at a task leads to.
 pub fn decide(
@@ -43,6 +45,7 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision<NodePatchTaskStatus> {
     let mut draft = Draft::new(snapshot, settings, now);
+    unseen::judge(&mut draft);
     let step = step_of(snapshot);
     if let Some(why) = &snapshot.run.call_off
         && order::can_be_undone(&draft, step)
@@ -138,18 +141,6 @@ pub fn has_surplus(task: &NodePatchTask) -> bool {
             && !condition::is_true(&status.conditions, OLD_DELETED)
             && keeps_machine
     })
-}
-
-/// Whether a task has come back to its cordon from the removal, where the end of its old machine may have been asked for.
-pub fn has_come_back(status: &NodePatchTaskStatus) -> bool {
-    came_back_at(status).is_some()
-}
-
-/// When it did so last.
-fn came_back_at(status: &NodePatchTaskStatus) -> Option<Timestamp> {
-    let mut conditions = status.conditions.iter();
-    let noted = conditions.find(|one| one.type_ == OLD_DELETED && one.status == "False");
-    noted.map(|one| one.last_transition_time.0)
 }
 
 /// The step a task is in. A task without a record has just been made and waits for its lock; that

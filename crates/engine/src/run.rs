@@ -208,14 +208,19 @@ impl Draft<'_> {
         let before = self.snapshot.run.status.as_ref();
         let seen = before.and_then(|status| status.observed_generation);
         let is_new = seen.is_some() && seen != self.snapshot.run.metadata.generation;
-        let is_untouched = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
-        is_new && is_untouched && !has_begun(&self.decision.status)
+        is_new && self.is_untouched()
+    }
+
+    /// Whether the run has changed nothing but its own status, and no node carries its mark.
+    fn is_untouched(&self) -> bool {
+        let is_bare = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
+        is_bare && !has_begun(&self.decision.status)
     }
 
     /// The pause of a run that has only been planned: it stays that way. One that waited so goes on as one that
     /// was never paused.
     fn pause_before_begin(&mut self) -> Option<Pause> {
-        if has_begun(&self.decision.status) || !self.snapshot.open.is_empty() {
+        if !self.is_untouched() {
             return None;
         }
         let why = brake::wish(&self.snapshot.run.spec);

@@ -5,13 +5,13 @@
 //! empty. So the machine stays, and the task ends like one whose node has left; the run finds the Node
 //! again among those that joined late. Must not end anything.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use shipshape_api::conditions::DRAINED;
 use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Unclear};
 use super::facts::node_left;
-use super::{member, step_of};
+use super::{member, step_of, unseen};
 use crate::condition::Truth;
 use crate::machine::ProviderId;
 use crate::sweep::is_load;
@@ -27,7 +27,7 @@ pub(super) fn has_come_back(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     let is_own = node.uid == draft.snapshot.task.spec.node_uid;
-    if is_own || member::is_old_leaving(draft) {
+    if is_own || member::is_old_leaving(draft) || unseen::is_showing(draft) {
         return false;
     }
     let Some(id) = &node.provider_id else {
@@ -43,7 +43,11 @@ pub(super) fn has_come_back(draft: &mut Draft<'_>) -> bool {
     if old != Some(id.as_str()) {
         return false;
     }
-    put_back(draft, node);
+    if unseen::may_be_ending(&draft.status) {
+        wait_for_cloud(draft, node, draft.settings.machine_poll);
+    } else {
+        put_back(draft, node);
+    }
     true
 }
 
@@ -84,24 +88,27 @@ fn keep_machine(draft: &mut Draft<'_>, node: &NodeView, count: usize) {
         );
         return draft.wait(reason, Some(draft.settings.machine_poll));
     }
-    if step_of(draft.snapshot) != TaskStep::Remove {
+    let may_be_ending = unseen::may_be_ending(&draft.status);
+    if step_of(draft.snapshot) != TaskStep::Remove && !may_be_ending {
         return put_back(draft, node);
     }
     match sure_at(draft) {
         Some(at) if at <= draft.now => put_back(draft, node),
-        Some(at) => {
-            let reason = format!(
-                "the cloud to show whether the machine of node {} is ending",
-                node.name
-            );
-            draft.wait(reason, Some(at.duration_since(draft.now)));
-        }
+        Some(at) => wait_for_cloud(draft, node, at.duration_since(draft.now)),
         None => {
             draft.claim(DRAINED, Truth::False, CAME_BACK, sentence(node));
             draft.enter(TaskStep::Remove);
             draft.look_again();
         }
     }
+}
+
+fn wait_for_cloud(draft: &mut Draft<'_>, node: &NodeView, again: SignedDuration) {
+    let reason = format!(
+        "the cloud to show whether the machine of node {} is ending",
+        node.name
+    );
+    draft.wait(reason, Some(again));
 }
 
 /// When the cloud surely shows an end that was asked for before the Node was seen.

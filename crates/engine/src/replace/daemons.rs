@@ -8,7 +8,7 @@ use shipshape_api::selectors::PodSelector;
 
 use super::draft::Draft;
 use super::facts::own_node;
-use super::{member, order};
+use super::{member, order, unseen};
 use crate::admit;
 use crate::selector::UnknownOperator;
 use crate::view::{NodeView, PodView};
@@ -92,6 +92,7 @@ fn is_asked_for(draft: &Draft<'_>) -> bool {
         && order::is_terminate_first(draft)
         && !order::is_old_gone(draft)
         && !member::is_old_leaving(draft)
+        && !unseen::may_be_ending(&draft.status)
 }
 
 /// On a node that is not ready no pod is: there it is enough that one was placed.

@@ -10,7 +10,7 @@ use shipshape_api::reasons::NODE_LEFT;
 
 use super::draft::{Draft, Unclear};
 use super::order::{is_old_gone, is_terminate_first};
-use super::{member, passage};
+use super::{member, passage, unseen};
 use crate::decision::{LockRequest, NodeTarget};
 use crate::machine::{Group, Machine, MachineState};
 use crate::startup::{NOT_READY, startup_taint};
@@ -147,8 +147,10 @@ fn group_name(draft: &Draft<'_>) -> Option<String> {
 /// Whether the old machine may go as far as its group is concerned; if not, what follows is decided on. Where it goes
 /// first, without the group nobody could ever make the new one.
 pub(super) fn is_group_there(draft: &mut Draft<'_>) -> bool {
-    let is_asked =
-        is_terminate_first(draft) && !is_old_gone(draft) && !member::is_old_leaving(draft);
+    let is_asked = is_terminate_first(draft)
+        && !is_old_gone(draft)
+        && !member::is_old_leaving(draft)
+        && !unseen::may_be_ending(&draft.status);
     !is_asked || group_or_fail(draft).is_some()
 }
 

@@ -15,7 +15,7 @@ use super::facts::{
     own_node, takes_pods,
 };
 use super::undo::gave_up;
-use super::{anew, daemons, has_come_back, keep, member, order, park};
+use super::{anew, daemons, keep, member, order, park, unseen};
 use crate::condition::Truth;
 use crate::decision::{Effect, Notice};
 use crate::drain::{self, BlockedPod, DrainMove};
@@ -25,7 +25,7 @@ use crate::view::{Observed, PodView};
 /// Entered when the replacement is ready. Left when the old node is unschedulable, or gone. Asks for
 /// the cordon.
 pub(super) fn cordon(draft: &mut Draft<'_>) {
-    if is_end_under_way(draft) || !is_replacement_ready(draft) || !keep::is_held(draft) {
+    if unseen::has_ended(draft) || !may_empty(draft) || !keep::is_held(draft) {
         return;
     }
     match draft.look(&own_node(draft), "how the old node fares") {
@@ -47,8 +47,9 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
         }
         Ok(Some(node)) => {
             let is_open = match draft.snapshot.new_node.present() {
-                Some(new) if !order::is_terminate_first(draft) => takes_pods(draft, new),
-                _ => true,
+                Some(_) if order::is_terminate_first(draft) || unseen::is_showing(draft) => true,
+                Some(new) => takes_pods(draft, new),
+                None => true,
             };
             if is_open {
                 draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
@@ -61,7 +62,7 @@ pub(super) fn cordon(draft: &mut Draft<'_>) {
 /// Entered when the old node takes no new pods. Left when the pod list says that it is empty. Asks
 /// for evictions.
 pub(super) fn drain(draft: &mut Draft<'_>) {
-    if is_end_under_way(draft) || !is_closed(draft) {
+    if unseen::has_ended(draft) || !is_closed(draft) {
         return;
     }
     let Some(next) = drain_move(draft) else {
@@ -72,10 +73,7 @@ pub(super) fn drain(draft: &mut Draft<'_>) {
         claim_block(draft, &next);
     }
     if next.is_done() {
-        if !is_replacement_ready(draft) {
-            return;
-        }
-        if is_left_to_group(draft) {
+        if !may_empty(draft) || is_left_to_group(draft) {
             return;
         }
         let node = &draft.snapshot.task.spec.node_name;
@@ -107,6 +105,12 @@ pub(super) fn tell(draft: &mut Draft<'_>, next: &DrainMove) -> Option<Timestamp>
         drain::record(&mut draft.status.drain, next);
     }
     quiet_until
+}
+
+/// Whether the old node may be emptied, as far as its replacement goes; if not, the wait is decided on. One whose
+/// machine is ending has no time to wait for it.
+fn may_empty(draft: &mut Draft<'_>) -> bool {
+    unseen::is_showing(draft) || is_replacement_ready(draft)
 }
 
 /// What is blocked stands in the condition for as long as it is.
@@ -342,7 +346,7 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
     if !is_asked || !order::is_terminate_first(draft) || !order::can_be_undone(draft, step) {
         return false;
     }
-    if has_come_back(&draft.status) {
+    if unseen::may_be_ending(&draft.status) {
         return false;
     }
     let about = "whether the old machine has ended by itself";
@@ -362,32 +366,11 @@ pub(super) fn is_left_to_group(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// Whether the old machine's end, which may have been asked for before the task came back to its cordon, has shown:
-/// the way is on then.
-fn is_end_under_way(draft: &mut Draft<'_>) -> bool {
-    let is_ending = match &draft.snapshot.old_machine {
-        Observed::Present(machine) => is_ending(machine),
-        Observed::Absent => true,
-        Observed::NotAsked | Observed::Unknown(_) => false,
-    };
-    let is_under_way = is_ending && has_come_back(&draft.status);
-    if is_under_way {
-        draft.enter(TaskStep::Remove);
-    }
-    is_under_way
-}
-
 /// Back to the cordon after a drain that was over: the next one counts its pods and the time of its volumes from its
 /// own beginning. From the removal on the old machine's end may have been asked for, with its place in the group.
 fn back_to_cordon(draft: &mut Draft<'_>) {
     if draft.status.step_name() == TaskStep::Remove {
-        let message = "the end of the old machine may have been asked for already".to_owned();
-        // From now on, though it was noted before.
-        draft
-            .status
-            .conditions
-            .retain(|one| one.type_ != OLD_DELETED);
-        draft.claim(OLD_DELETED, Truth::False, "MayBeEnding", message);
+        unseen::note(draft);
     }
     draft.status.drain = None;
     draft.enter(TaskStep::Cordon);
@@ -399,7 +382,7 @@ fn now_left(draft: &mut Draft<'_>) {
         return;
     }
     let message = "the old node has left by itself".to_owned();
-    if !order::is_terminate_first(draft) && !has_come_back(&draft.status) {
+    if !order::is_terminate_first(draft) && !unseen::may_be_ending(&draft.status) {
         let group = draft.status.replacement.as_ref();
         let group = group.map(|record| record.group_id.clone());
         let message = format!(

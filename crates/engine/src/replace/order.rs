@@ -5,10 +5,9 @@
 use shipshape_api::conditions::OLD_DELETED;
 use shipshape_api::node_patch_task::TaskStep;
 
-use super::came_back_at;
 use super::draft::Draft;
-use super::member;
 use super::settle::gate;
+use super::{member, unseen};
 use crate::condition;
 
 /// Whether the old machine goes before the new one comes.
@@ -37,7 +36,9 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
         | TaskStep::RemoveMember
         | TaskStep::Backoff
         | TaskStep::Parked => {
-            !is_old_gone(draft) && !member::is_old_leaving(draft) && !may_old_end(draft)
+            !is_old_gone(draft)
+                && !member::is_old_leaving(draft)
+                && !unseen::may_be_ending(&draft.status)
         }
         TaskStep::Remove
         | TaskStep::Forget
@@ -46,13 +47,6 @@ pub(super) fn can_be_undone(draft: &Draft<'_>, step: TaskStep) -> bool {
         | TaskStep::Done
         | TaskStep::Failed => false,
     }
-}
-
-/// Whether the task has come back from the removal so lately that the old machine may be ending unseen. Once
-/// the time for its end is over, an end that was asked for has shown.
-fn may_old_end(draft: &Draft<'_>) -> bool {
-    came_back_at(&draft.status)
-        .is_some_and(|at| draft.now.duration_since(at) < draft.settings.deadlines.remove)
 }
 
 /// The step after the intent is recorded.

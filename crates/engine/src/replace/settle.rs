@@ -9,7 +9,7 @@ use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Milestone};
 use super::facts::{node_target, recorded_new_node};
-use super::{leave, order};
+use super::{leave, order, unseen};
 use crate::decision::{Effect, Notice};
 use crate::span::{self, NotASpan};
 use crate::transfer;
@@ -87,6 +87,9 @@ pub(super) fn settle(draft: &mut Draft<'_>) {
 
 /// Entered after the drain. Left when the important pods are at home elsewhere. Asks for nothing.
 pub(super) fn recover(draft: &mut Draft<'_>) {
+    if unseen::is_showing(draft) {
+        return draft.enter(TaskStep::Remove);
+    }
     wait_for_stability(draft, order::before_removal(draft));
 }
 

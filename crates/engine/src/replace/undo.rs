@@ -316,6 +316,7 @@ fn conclude(draft: &mut Draft<'_>) {
         .status
         .conditions
         .retain(|one| one.type_ == LOCKED || one.type_ == OLD_DELETED);
+    super::unseen::forget(&mut draft.status);
     if next == Some(UndoNext::Retry) {
         let attempt = draft.status.attempt.unwrap_or(1);
         let message = draft.status.undo.take().map(|undo| undo.message);

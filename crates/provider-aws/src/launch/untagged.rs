@@ -48,7 +48,9 @@ impl Aws {
         let Some((since, made)) = untagged.with(|all| all.get(token).cloned()) else {
             return Ok(None);
         };
-        let made = match self.region.seen(&made.id).await?.map(machine) {
+        let seen = self.region.seen(&made.id).await?.map(machine);
+        let is_listed = seen.is_some();
+        let made = match seen {
             Some(mut seen) => {
                 seen.tags.extend(made.tags);
                 Machine {
@@ -67,6 +69,12 @@ impl Aws {
         }
         match self.tag_made(token, &made).await {
             Err(error @ (Error::NoAnswer { .. } | Error::Throttled { .. })) => return Err(error),
+            // Whoever looks for it by another name would take it for gone.
+            Err(error) if !is_listed => {
+                let what = format!("machine {}", made.id);
+                let message = format!("EC2 does not list it yet, and {error}");
+                return Err(Error::NoAnswer { what, message });
+            }
             Err(error) => {
                 tracing::warn!(machine = %made.id, %token, %error, "it goes on without our tags");
             }

@@ -8,7 +8,7 @@ use shipshape_cluster::Key;
 use shipshape_cluster::error::in_full;
 use shipshape_engine::machine::{Group, GroupId, Machine, MachineId, ProviderId, Token};
 use shipshape_engine::naming::pending_name;
-use shipshape_engine::replace::has_come_back;
+use shipshape_engine::replace::may_be_ending;
 use shipshape_engine::snapshot::{PendingView, TaskSnapshot};
 use shipshape_engine::view::{NodeView, Observed};
 use shipshape_provider::Provider;
@@ -70,7 +70,7 @@ impl Look<'_> {
         };
         let is_well = |node: &NodeView| node.ready && node.uid == self.task.spec.node_uid;
         let is_doubtful = status.terminate_first == Some(true) && !node.is_some_and(is_well);
-        if !is_doubtful && !has_come_back(status) {
+        if !is_doubtful && !may_be_ending(status) {
             return;
         }
         if let Some(record) = &status.old_machine {

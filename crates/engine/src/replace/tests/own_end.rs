@@ -90,10 +90,25 @@ fn nobody_calls_a_task_off_whose_old_machine_may_be_ending_unseen() {
     world.task.status = Some(look(&world).status);
     assert_eq!(step_of(&world), TaskStep::Cordon);
     world.run.call_off = Some("spec.abort of run r is true".to_owned());
-    assert_ne!(step(&look(&world)), TaskStep::Undo);
     let later = start() + Settings::default().deadlines.remove;
+    let unknown = [
+        Observed::Unknown("throttled".to_owned()),
+        Observed::Present(machine("m-old", MachineState::Terminating)),
+        Observed::Absent,
+        Observed::NotAsked,
+    ];
+    for old in unknown {
+        world.old_machine = old;
+        for at in [start(), later] {
+            let decision = decide(&world, &Settings::default(), at);
+            assert_ne!(step(&decision), TaskStep::Undo, "{:?}", world.old_machine);
+        }
+    }
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Ready));
+    assert_ne!(step(&look(&world)), TaskStep::Undo, "it may show yet");
     let decision = decide(&world, &Settings::default(), later);
     assert_eq!(step(&decision), TaskStep::Undo, "it does not end");
+    assert!(!may_be_ending(&decision.status));
 }
 
 /// A task whose pods came back while its old machine was about to go.
@@ -122,13 +137,87 @@ fn no_deadline_takes_a_replacement_back_whose_old_machine_may_be_ending_unseen()
 
 #[test]
 fn an_end_that_shows_after_the_task_came_back_is_gone_on_with() {
-    for state in [MachineState::Terminating, MachineState::Terminated] {
+    let ended = [
+        Observed::Absent,
+        Observed::Present(machine("m-old", MachineState::Terminated)),
+    ];
+    for old in ended {
         let mut world = come_back();
-        world.old_machine = Observed::Present(machine("m-old", state));
+        world.old_machine = old;
         world.new_node = Observed::Absent;
-        let decision = look(&world);
-        assert_eq!(step(&decision), TaskStep::Remove, "{state:?}");
+        assert_eq!(step(&look(&world)), TaskStep::Remove);
     }
+}
+
+#[test]
+fn pods_that_came_back_to_a_machine_that_is_ending_are_moved_while_it_is_there() {
+    let mut world = come_back();
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Terminating));
+    world.new_node = Observed::Absent;
+    world.old_node = Observed::Present(node("old"));
+    assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+
+    world.old_node = Observed::Present(NodeView {
+        unschedulable: true,
+        ..node("old")
+    });
+    let drain = look(&world);
+    assert_eq!(step(&drain), TaskStep::Drain);
+    world.task.status = Some(drain.status);
+    assert_eq!(effects(&look(&world)), ["EvictPod"]);
+    world.pods = Observed::Present(Vec::new());
+    assert_eq!(step(&look(&world)), TaskStep::Remove);
+}
+
+#[test]
+fn nothing_is_waited_for_after_the_drain_once_the_old_machine_is_seen_to_end() {
+    let mut world = come_back();
+    let status = world.task.status.as_mut().unwrap();
+    status.step.as_mut().unwrap().name = TaskStep::Recover;
+    world.unstable = Observed::Present(vec!["shop/web-1".to_owned()]);
+    world.run.call_off = Some("spec.abort of run r is true".to_owned());
+    for old in [
+        Observed::Absent,
+        Observed::Present(machine("m-old", MachineState::Terminating)),
+    ] {
+        world.old_machine = old;
+        let later = start() + Settings::default().deadlines.remove;
+        let decision = decide(&world, &Settings::default(), later);
+        assert_eq!(step(&decision), TaskStep::Remove);
+    }
+}
+
+#[test]
+fn an_end_long_after_one_may_have_been_asked_for_is_the_machines_own() {
+    let mut world = old_first_at(TaskStep::Remove);
+    world.pods = Observed::Present(vec![pod("a")]);
+    world.task.status = Some(look(&world).status);
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Ready));
+    let later = start() + Settings::default().deadlines.remove;
+    let stood = decide(&world, &Settings::default(), later);
+    world.task.status = Some(stood.status);
+    world.old_node = Observed::Absent;
+    world.old_machine = Observed::Absent;
+    let decision = decide(&world, &Settings::default(), later);
+    assert!(is_left_to_group(&decision), "{decision:?}");
+}
+
+#[test]
+fn a_node_that_is_registered_anew_on_a_machine_that_may_be_ending_is_waited_for() {
+    let mut world = come_back();
+    let reborn = NodeView {
+        uid: "reborn".to_owned(),
+        provider_id: Some("embedded:///a/m-old".into()),
+        ..node("old")
+    };
+    world.old_node = Observed::Present(reborn);
+    world.old_machine = Observed::Unknown("throttled".to_owned());
+    let decision = look(&world);
+    assert_eq!(step(&decision), TaskStep::Cordon, "{decision:?}");
+    let waits = decision.status.waiting_for.unwrap();
+    assert!(waits.contains("the cloud to show whether"), "{waits}");
+    world.old_machine = Observed::Present(machine("m-old", MachineState::Terminating));
+    assert_eq!(step(&look(&world)), TaskStep::Remove);
 }
 
 #[test]

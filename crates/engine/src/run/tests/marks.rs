@@ -73,6 +73,21 @@ fn a_pod_without_a_place_opens_nodes_that_were_closed_once_its_time_is_over() {
 }
 
 #[test]
+fn a_pause_while_nodes_are_being_marked_keeps_none_of_them_closed_for_ever() {
+    let mut snapshot = RunSnapshot {
+        unmarked: vec![(target("b"), 1)],
+        marked: vec![target("a")],
+        ..planned()
+    };
+    snapshot.run.status.as_mut().unwrap().marked = None;
+    snapshot.run.spec.paused = Some(true);
+    let since = now() - Settings::default().reopen_after;
+    let pod = "shop/web-1".to_owned();
+    snapshot.homeless = Some(Homeless { pod, since });
+    assert!(look(&snapshot).status.reopened.is_some());
+}
+
+#[test]
 fn closed_nodes_are_opened_on_the_way_back_too_and_a_run_that_is_over_rests() {
     let long_ago = now() - Settings::default().reopen_after;
     let mut snapshot = RunSnapshot {
