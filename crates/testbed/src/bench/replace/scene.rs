@@ -21,10 +21,10 @@ use crate::{ControlPlane, Options};
 pub(super) const FILLERS: usize = 9;
 /// Pods on each node.
 pub(super) const PODS_PER_NODE: usize = FILLERS + 1;
-/// How long nodes and pods may take to come up.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// How long nodes and pods may take to come up; four hundred nodes of Karpenter's need more than five minutes.
+const PATIENCE: Duration = Duration::from_mins(20);
 /// How long a roll may take.
-const ROLL: Duration = Duration::from_mins(30);
+const ROLL: Duration = Duration::from_mins(60);
 
 /// What is rolled, and under which circumstances.
 #[derive(Clone, Copy, Debug)]
