@@ -19,9 +19,6 @@ use crate::context::{
     ATTACHMENTS_BY_NODE, BUDGETS_BY_NAMESPACE, CLAIMS_BY_VOLUME, Context, PODS_BY_NODE,
 };
 
-/// Pods asked for in one live list; a node runs a few hundred at most.
-const POD_PAGE: u32 = 1000;
-
 /// The pods on a node. One that was asked to leave counts as leaving before the watch says so.
 pub(crate) fn pods(context: &Context, node: &str) -> Vec<PodView> {
     let now = context.clock.now();
@@ -41,15 +38,16 @@ pub(crate) fn pods_as_stored(context: &Context, node: &str) -> Vec<PodView> {
 /// The pods on a node as they are now; nothing may be removed because of a store alone.
 pub(crate) async fn live_pods(context: &Context, node: &str) -> Observed<Vec<PodView>> {
     let api: Api<Pod> = Api::all(context.client.clone());
-    let params = ListParams::default()
-        .fields(&format!("spec.nodeName={node}"))
-        .limit(POD_PAGE);
+    // Not by pages: a node may keep a thousand pods that have ended, and a page is read past the server's cache.
+    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     match spare::list::<_, PodView>(&api, &params).await {
         Ok((pods, false)) => {
             let listed = pods.iter().map(PodView::of).collect();
             confirmed(listed, &pods_as_stored(context, node))
         }
-        Ok((_, true)) => Observed::Unknown(format!("node {node} has more than {POD_PAGE} pods")),
+        Ok((_, true)) => {
+            Observed::Unknown(format!("the list of pods of node {node} was cut short"))
+        }
         Err(error) => Observed::Unknown(in_full(&error)),
     }
 }
