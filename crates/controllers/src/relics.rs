@@ -140,10 +140,10 @@ async fn locks(context: &Context) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Nodes that a task has closed which is not at work on them, as far as the store knows.
+/// Nodes that bear the name of a task which has closed them and is not at work on them, as far as the store knows.
 async fn cordons(context: &Context) -> Result<(), PassError> {
     for known in context.stores.nodes.list() {
-        let Some(uid) = known.cordoned_by.as_ref().filter(|_| known.unschedulable) else {
+        let Some(uid) = &known.cordoned_by else {
             continue;
         };
         let tasks = context.stores.tasks.by_index(TASKS_BY_NODE, &known.name);

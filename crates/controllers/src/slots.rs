@@ -19,7 +19,9 @@ use shipshape_engine::relic;
 use shipshape_engine::view::{NodeView, Observed};
 
 use crate::answer::answer;
-use crate::context::{Context, NODES_DOWN, NODES_OPEN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT};
+use crate::context::{
+    Context, NODES_DOWN, NODES_OPEN, TASKS_AT_WORK, TASKS_BY_REPLACEMENT, standing_of,
+};
 use crate::error::PassError;
 use crate::relics::view_of;
 
@@ -135,10 +137,14 @@ pub(crate) fn left_open(
 
 /// Whether a node is the replacement of a task that is under way.
 fn is_joining(context: &Context, node: &NodeView) -> bool {
+    let Some(id) = &node.provider_id else {
+        return false;
+    };
     let tasks = &context.stores.tasks;
-    node.provider_id
-        .as_ref()
-        .is_some_and(|id| !tasks.by_index(TASKS_BY_REPLACEMENT, id.as_str()).is_empty())
+    let mut bringing = tasks
+        .by_index(TASKS_BY_REPLACEMENT, id.as_str())
+        .into_iter();
+    bringing.any(|task| standing_of(&task).is_under_way())
 }
 
 /// A node that has left is no control plane any more.

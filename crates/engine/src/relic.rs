@@ -99,14 +99,15 @@ pub fn of_lock(
 }
 
 /// What opens a node again that a task has closed and then let go of: one that is gone, or has ended and
-/// keeps nothing any more. `task` is what a live read found under the UID that the cordon names. A node that
+/// keeps nothing any more. A node that is open and still bears the task's name loses that, before a person's
+/// cordon is taken for the task's. `task` is what a live read found under the UID that the cordon names. A node that
 /// is leaving stays closed.
 pub fn of_cordon(
     node: &NodeView,
     task: &Observed<NodePatchTask>,
     is_leaving: bool,
 ) -> Option<Effect> {
-    let operation = node.cordoned_by.as_ref().filter(|_| node.unschedulable)?;
+    let operation = node.cordoned_by.as_ref()?;
     let has_let_go = match task {
         Observed::Absent => true,
         Observed::Present(task) => {
@@ -316,6 +317,11 @@ mod tests {
             "it leaves"
         );
         assert!(lifts(&closed, Observed::Absent));
+        let opened = NodeView {
+            unschedulable: false,
+            ..closed.clone()
+        };
+        assert!(lifts(&opened, Observed::Absent), "its name is left");
         assert!(lifts(&closed, task(TaskStep::Failed, false)));
         assert!(!lifts(&closed, task(TaskStep::Failed, true)));
         assert!(!lifts(&closed, task(TaskStep::Drain, false)));

@@ -46,6 +46,7 @@ stories! {
     autoscaler_scale_down: "autoscaler-scale-down.yaml",
     autoscaler_scale_down_late: "autoscaler-scale-down-late.yaml",
     bare_pod: "bare-pod.yaml",
+    brought_node_down: "brought-node-down.yaml",
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",
     closed_nodes: "closed-nodes.yaml",

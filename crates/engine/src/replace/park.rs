@@ -27,6 +27,12 @@ use crate::ledger::Ledger;
 use crate::machine::Group;
 use crate::view::Observed;
 
+/// What a node waits for whose run a person has paused.
+const PAUSED: &str = "spec.paused of its run to be lifted";
+
+/// The reason of a park that a person has ended.
+pub(super) const ASKED_AGAIN: &str = "AskedAgain";
+
 /// The reason of a park for want of a machine that could be replaced.
 pub(super) const NO_PROVIDER_ID: &str = "NoProviderId";
 
@@ -61,7 +67,7 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
         return draft.enter(TaskStep::Lock);
     };
     if record.resuming {
-        return resume(draft);
+        return resume(draft, record);
     }
     if !is_node_at_rest(draft) {
         return;
@@ -79,13 +85,19 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
     }
     let run = &draft.snapshot.run;
     let comes_back = is_way_free(draft, &record) || is_last_round(draft, &record);
-    let is_free = is_asked_again(draft) || (comes_back && !run.braked);
+    let is_asked = is_asked_again(draft);
+    let is_free = is_asked || (comes_back && !run.braked);
     if is_free && !run.paused {
         if let Some(parked) = &mut draft.status.parked {
             parked.resuming = true;
+            if is_asked {
+                parked.reason = ASKED_AGAIN.to_owned();
+            }
         }
         draft.status.retried = retry_wish(draft);
         draft.look_again();
+    } else if is_asked {
+        draft.wait(PAUSED.to_owned(), None);
     } else {
         let rest = rest_left(draft, &record);
         draft.wait(record.message, rest);
@@ -120,9 +132,7 @@ fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
             go_on_without(draft);
             false
         }
-        Ok(Some(node))
-            if node.unschedulable && node.cordoned_by.as_deref() == Some(operation(draft)) =>
-        {
+        Ok(Some(node)) if node.cordoned_by.as_deref() == Some(operation(draft)) => {
             draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
             draft.wait(format!("node {} to take pods again", node.name), None);
             false
@@ -199,7 +209,7 @@ pub(super) fn is_asked_again(draft: &Draft<'_>) -> bool {
 
 /// Takes a slot again, under the limits of the run as they are now. Until it has one, a pause holds it like
 /// a node that never began.
-fn resume(draft: &mut Draft<'_>) {
+fn resume(draft: &mut Draft<'_>, record: ParkRecord) {
     let Ok(slot) = draft.look(&draft.snapshot.slot, "whether the slot is ours") else {
         return;
     };
@@ -218,10 +228,18 @@ fn resume(draft: &mut Draft<'_>) {
             format!("node {} is tried again", draft.snapshot.task.spec.node_name),
         ));
         draft.status.cordon = None;
+        draft.status.drain = None;
         return draft.enter(next);
     }
+    if draft.snapshot.run.braked && record.reason != ASKED_AGAIN {
+        // What came between holds it back like one that nobody has called yet.
+        if let Some(parked) = &mut draft.status.parked {
+            parked.resuming = false;
+        }
+        return draft.wait(record.message, None);
+    }
     if draft.snapshot.run.paused {
-        return draft.wait("spec.paused of its run to be lifted".to_owned(), None);
+        return draft.wait(PAUSED.to_owned(), None);
     }
     let ledger = match draft.look(&draft.snapshot.ledger, "which slots are taken") {
         Err(Unclear) => return,

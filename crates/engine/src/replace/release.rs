@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{note_protection, operation, own_node, task_key};
 use super::order;
-use super::park::{is_asked_again, retry_wish};
+use super::park::{ASKED_AGAIN, is_asked_again, retry_wish};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
 use crate::machine::Machine;
@@ -176,7 +176,6 @@ fn try_again(draft: &mut Draft<'_>) {
     }
     let message = "a person asked for another try".to_owned();
     draft.forget_attempt();
-    draft.status.retried = retry_wish(draft);
     draft.status.undo = None;
     draft.status.etcd = None;
     let attempt = draft.status.attempt.unwrap_or(1) + 1;
@@ -187,15 +186,17 @@ fn try_again(draft: &mut Draft<'_>) {
         // Only the machine is missing; the next attempt asks for it.
         let conditions = &mut draft.status.conditions;
         conditions.retain(|one| one.type_ == OLD_DELETED);
+        draft.status.retried = retry_wish(draft);
         draft.enter(TaskStep::Backoff);
         return draft.look_again();
     }
     draft.status.conditions.clear();
+    // Not on its way back yet: the slot that it had may be on its way to another node, so it is given back first.
     draft.status.parked = Some(ParkRecord {
-        reason: "AskedAgain".to_owned(),
+        reason: ASKED_AGAIN.to_owned(),
         message,
         since: Time(draft.now),
-        resuming: true,
+        resuming: false,
     });
     draft.enter(TaskStep::Parked);
     draft.look_again();

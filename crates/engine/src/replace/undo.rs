@@ -17,6 +17,7 @@ use crate::decision::{Effect, NodeTarget, Notice};
 use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
+use crate::sweep::is_load;
 use crate::view::{NodeView, Observed};
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
@@ -91,13 +92,12 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether the old node is as it was found; if not, the effect is already asked for.
+/// Whether the old node is as it was found; if not, the effect is already asked for. One that somebody has opened still
+/// bears our name, under which a later cordon of theirs would be taken for ours.
 fn is_cordon_lifted(draft: &mut Draft<'_>) -> bool {
     match draft.look(&own_node(draft), "whether the old node is cordoned") {
         Err(Unclear) => false,
-        Ok(Some(node))
-            if node.unschedulable && node.cordoned_by.as_deref() == Some(operation(draft)) =>
-        {
+        Ok(Some(node)) if node.cordoned_by.as_deref() == Some(operation(draft)) => {
             draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
             draft.wait(format!("node {} to take pods again", node.name), None);
             false
@@ -173,9 +173,12 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
         Ok(None) => return true,
         // Its name is another machine's by now, and that one is neither ours to close nor to empty.
         Ok(Some(node)) if node.provider_id.is_some() && !is_new_node(draft, &node) => return true,
-        Ok(Some(node)) if !was_ready && !node.ready && !node.unschedulable => return true,
         Ok(Some(node)) => node,
     };
+    let is_bare = !was_ready && !node.ready && !node.unschedulable;
+    if is_bare && !has_load(draft) {
+        return true;
+    }
     if !node.unschedulable {
         draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
         draft.wait(format!("node {} to be cordoned", node.name), None);
@@ -209,6 +212,12 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
     let again = look_at.map(|at| at.duration_since(draft.now));
     draft.wait(reason, again.map(|again| again.min(draft.settings.resync)));
     false
+}
+
+/// Whether pods have run on the new node: then it was ready once. Those that never began lose nothing.
+fn has_load(draft: &Draft<'_>) -> bool {
+    let mut pods = draft.snapshot.new_pods.present().into_iter().flatten();
+    pods.any(|pod| is_load(pod) && !pod.pending)
 }
 
 /// The cloud knows no machine. Shortly after the call that might have made one this proves nothing.
@@ -258,7 +267,6 @@ fn keep_machine(draft: &mut Draft<'_>) {
         Ok(node) => node,
     };
     if let Some(node) = node
-        && node.unschedulable
         && node.cordoned_by.as_deref() == Some(operation(draft))
     {
         draft.effect(Effect::EnsureUncordoned(node_target(draft, &node)));
@@ -276,12 +284,9 @@ fn keep_machine(draft: &mut Draft<'_>) {
 
 /// Past the deadline: what can be left alone is left alone.
 pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
-    let is_ready = draft
-        .snapshot
-        .new_node
-        .present()
-        .is_some_and(|node| node.ready);
-    let is_emptying = draft.status.new_node_name.is_some() || is_ready;
+    let is_in_use = |node: &NodeView| node.ready || node.unschedulable;
+    let new = draft.snapshot.new_node.present();
+    let is_emptying = draft.status.new_node_name.is_some() || new.is_some_and(is_in_use);
     let is_useless = member::is_new_leaving(draft);
     let machine = draft.status.new_machine.as_ref();
     let id = machine.map_or(String::new(), |machine| format!(" {}", machine.id));

@@ -6,6 +6,7 @@ use shipshape_api::NodePatchTask;
 use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
 use shipshape_api::node_patch_run::{NodePatchRunSpec, Wave};
 
+use super::is_parked;
 use crate::snapshot::RunSnapshot;
 
 /// Why no further node begins, and what would change that.
@@ -46,7 +47,7 @@ fn failure(snapshot: &RunSnapshot, rule: &str) -> Pause {
 /// Why no further node may begin, if so: by the run's own word, or, without one, after a first wave of
 /// failures, or once a node is gone and has no replacement.
 pub(super) fn brake(snapshot: &RunSnapshot) -> Option<Pause> {
-    let is_over = snapshot.open.is_empty();
+    let is_over = working(snapshot) == 0;
     let first = "no replacement has come through yet";
     let lost = "a node is gone without a replacement";
     asked_for(snapshot)
@@ -87,12 +88,18 @@ fn asked_for(snapshot: &RunSnapshot) -> Option<Pause> {
 pub(super) fn hold(snapshot: &RunSnapshot) -> Option<String> {
     is_first_wave_failing(snapshot).then(|| {
         let count = failures(snapshot);
-        let under_way = snapshot.open.len();
+        let under_way = working(snapshot);
         format!(
             "a first replacement to be ready: {count} node(s) failed, {under_way} under way, none \
              has come through"
         )
     })
+}
+
+/// Tasks that may still come through by themselves: one that is set aside waits for the others.
+fn working(snapshot: &RunSnapshot) -> usize {
+    let open = snapshot.open.iter();
+    open.filter(|task| !is_parked(task)).count()
 }
 
 /// Nothing ever succeeded, and something has failed: the cause may be the image or the cloud, and each

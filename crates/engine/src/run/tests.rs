@@ -443,6 +443,14 @@ fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
     let reason = decision.status.waiting_for.unwrap();
     assert!(reason.contains("1 node(s) failed, 1 under way"), "{reason}");
 
+    let mut aside = snapshot.clone();
+    aside.open = vec![task_at("b", TaskStep::Parked).into()];
+    let paused = look(&aside).status.pause_reason;
+    assert!(
+        paused.is_some(),
+        "nobody is under way, and all would wait for ever"
+    );
+
     let status = Arc::make_mut(&mut snapshot.open[0])
         .status
         .as_mut()

@@ -99,14 +99,21 @@ async fn a_machine_whose_tags_are_refused_is_known_by_its_token_and_ended_by_nob
         .cloud
         .adjust(|settings| _ = settings.denied_calls.insert("CreateTags".to_owned()));
     let request = stage.request("refused");
-    stage.cloud.adjust(|settings| settings.read_lag = Duration::from_millis(80));
+    stage
+        .cloud
+        .adjust(|settings| settings.read_lag = Duration::from_millis(80));
     let refused = stage.provider.ensure_replacement(&request).await;
     assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     // By its id nobody would find it, so nobody is to keep that yet.
     let unlisted = stage.provider.find_replacement(&request.token).await;
-    assert!(matches!(unlisted, Err(Error::NoAnswer { .. })), "{unlisted:?}");
+    assert!(
+        matches!(unlisted, Err(Error::NoAnswer { .. })),
+        "{unlisted:?}"
+    );
     assert_eq!(stage.cloud.machines().len(), 4);
-    stage.cloud.adjust(|settings| settings.read_lag = Duration::ZERO);
+    stage
+        .cloud
+        .adjust(|settings| settings.read_lag = Duration::ZERO);
     stage.settle().await;
     // It runs, and more time goes by than anything else is remembered for.
     sleep(quick().settle * 2).await;

@@ -171,12 +171,19 @@ fn asked_again() -> TaskSnapshot {
 
 #[test]
 fn a_failed_task_is_tried_again_when_a_person_asks() {
-    let again = next(&asked_again(), start());
+    let mut again = next(&asked_again(), start());
     assert_eq!(step_of(&again), TaskStep::Parked);
-    let status = again.task.status.unwrap();
-    assert!(status.parked.unwrap().resuming);
+    let status = again.task.status.as_ref().unwrap();
     assert_eq!(status.attempt, Some(2), "its tokens are new ones");
     assert!(!condition::is_true(&status.conditions, OLD_DELETED));
+    again.slot = Observed::Present(());
+    assert_eq!(
+        effects(&look(&again)),
+        ["ReleaseSlot"],
+        "the run may be giving it away"
+    );
+    again.slot = Observed::Absent;
+    assert!(is_resuming(&next(&again, start())));
 }
 
 fn has_left(world: &TaskSnapshot) -> bool {
@@ -230,6 +237,8 @@ fn resuming() -> TaskSnapshot {
 #[test]
 fn a_pause_holds_a_node_that_was_about_to_come_back_until_it_has_its_slot() {
     let mut again = next(&asked_again(), start());
+    again.slot = Observed::Absent;
+    let mut again = next(&again, start());
     again.ledger = Observed::Present(Ledger::default());
     again.run.spec = Some(Box::default());
     for mut world in [resuming(), again] {
@@ -259,6 +268,46 @@ fn a_pause_after_failures_holds_what_comes_back_by_itself_and_not_what_a_person_
     assert!(is_resuming(&next(&world, late())));
     world.run.paused = true;
     assert!(!is_resuming(&next(&world, late())), "that one means all");
+    let waits = look(&world).status.waiting_for.unwrap();
+    assert!(waits.contains("spec.paused"), "{waits}");
+}
+
+#[test]
+fn failures_that_come_while_a_node_waits_for_its_slot_hold_it_back_unless_a_person_has_asked_for_it()
+ {
+    let mut world = resuming();
+    world.run.braked = true;
+    let held = next(&world, late());
+    assert_eq!(effects(&look(&world)), Vec::<&str>::new());
+    assert!(!is_resuming(&held));
+    assert!(!is_resuming(&next(&held, late())));
+
+    let mut aside = parked();
+    aside.pods = Observed::Present(vec![pod("a")]);
+    aside.run.spec = Some(Box::default());
+    aside.ledger = Observed::Present(Ledger::default());
+    let wish = (names::ANNOTATION_RETRY.to_owned(), "1".to_owned());
+    aside.task.metadata.annotations = Some([wish].into());
+    let mut asked = next(&aside, late());
+    asked.run.braked = true;
+    assert_eq!(effects(&look(&asked)), ["GrantSlots"]);
+}
+
+#[test]
+fn a_cordon_by_a_person_is_never_taken_for_that_of_a_task_whose_cordon_they_had_lifted() {
+    let opened = NodeView {
+        cordoned_by: Some(OPERATION.to_owned()),
+        ..node("old")
+    };
+    let mut aside = parked();
+    aside.old_node = Observed::Present(opened.clone());
+    assert_eq!(effects(&look(&aside)), ["EnsureUncordoned"], "set aside");
+    let mut world = world_at(TaskStep::Drain);
+    world.run.call_off = Some("spec.abort of run r is true".to_owned());
+    let mut undoing = next(&world, start());
+    undoing.old_node = Observed::Present(opened);
+    assert_eq!(step_of(&undoing), TaskStep::Undo);
+    assert_eq!(effects(&look(&undoing)).first(), Some(&"EnsureUncordoned"));
 }
 
 #[test]

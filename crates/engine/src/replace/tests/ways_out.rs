@@ -224,6 +224,37 @@ fn a_new_node_that_was_ready_is_emptied_before_its_machine_goes() {
     assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
 }
 
+#[test]
+fn an_undo_of_a_node_that_was_ready_for_a_moment_empties_it_and_has_an_end() {
+    let mut world = world_at(TaskStep::Join);
+    world.run.call_off = Some("somebody said so".to_owned());
+    let mut world = next(&world, start());
+    assert_eq!(step_of(&world), TaskStep::Undo);
+    let sick = |unschedulable: bool| {
+        Observed::Present(NodeView {
+            ready: false,
+            unschedulable,
+            ..node("new")
+        })
+    };
+    world.new_node = sick(false);
+    world.new_machine = Observed::Present(machine("m-new", MachineState::Ready));
+    let begun = pod("a");
+    let never_begun = PodView {
+        pending: true,
+        ..pod("a")
+    };
+    world.new_pods = Observed::Present(vec![never_begun]);
+    assert_eq!(effects(&look(&world)), ["DeleteMachine"]);
+    world.new_pods = Observed::Present(vec![begun]);
+    assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
+    world.new_node = sick(true);
+    assert_eq!(effects(&look(&world)), ["EvictPod"]);
+    let kept = next(&world, late());
+    let undo = kept.task.status.unwrap().undo.unwrap();
+    assert!(undo.keeps_machine, "{}", undo.message);
+}
+
 /// A leader that was held up may have read the old node before the task was turned, and close it after.
 #[test]
 fn an_undo_gives_the_old_node_another_version_before_it_closes_the_new_one() {
