@@ -142,6 +142,8 @@ impl Draft<'_> {
         } else if self.is_plan_stale() {
             self.decision.status.plan = None;
             self.decision.wake = Some(self.now);
+        } else if !self.snapshot.marked.is_empty() && self.is_reopening() {
+            self.decision.wake = Some(self.now);
         } else if let Some(why) = self.pause_before_begin() {
             self.pause(why);
         } else if !self.is_iteration_planned() {
@@ -208,19 +210,14 @@ impl Draft<'_> {
         let before = self.snapshot.run.status.as_ref();
         let seen = before.and_then(|status| status.observed_generation);
         let is_new = seen.is_some() && seen != self.snapshot.run.metadata.generation;
-        is_new && self.is_untouched()
+        let is_untouched = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
+        is_new && is_untouched && !has_begun(&self.decision.status)
     }
 
-    /// Whether the run has changed nothing but its own status, and no node carries its mark.
-    fn is_untouched(&self) -> bool {
-        let is_bare = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
-        is_bare && !has_begun(&self.decision.status)
-    }
-
-    /// The pause of a run that has only been planned: it stays that way. One that waited so goes on as one that
-    /// was never paused.
+    /// The pause of a run that has only been planned, or whose nodes are being marked: it stays that way. One that
+    /// waited so goes on as one that was never paused.
     fn pause_before_begin(&mut self) -> Option<Pause> {
-        if !self.is_untouched() {
+        if has_begun(&self.decision.status) || !self.snapshot.open.is_empty() {
             return None;
         }
         let why = brake::wish(&self.snapshot.run.spec);

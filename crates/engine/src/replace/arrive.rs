@@ -63,7 +63,7 @@ fn take_over(draft: &mut Draft<'_>, node: &NodeView, lock: &LockView) {
     let Ok(machine) = draft.look(&draft.snapshot.old_machine, about) else {
         return;
     };
-    let is_ours = node.unschedulable && node.cordoned_by.as_ref() == Some(&lock.operation);
+    let is_ours = node.cordoned_by.as_ref() == Some(&lock.operation);
     if is_ours && machine.is_some_and(|machine| !is_ending(&machine)) {
         draft.effect(Effect::EnsureUncordoned(NodeTarget {
             operation: lock.operation.clone(),

@@ -10,7 +10,7 @@ use shipshape_api::conditions::{LOCKED, OLD_DELETED};
 use shipshape_api::node_patch_task::{TaskStep, UndoNext, UndoRecord};
 
 use super::draft::{Draft, Unclear};
-use super::facts::{is_followed_out, machine_record, node_target, operation, own_node};
+use super::facts::{is_ending, is_followed_out, machine_record, node_target, operation, own_node};
 use super::release::is_given_back;
 use super::{leave, member, order};
 use crate::decision::{Effect, NodeTarget, Notice};
@@ -18,7 +18,7 @@ use crate::drain;
 use crate::machine::{Machine, MachineState, ProviderId};
 use crate::settings::Settings;
 use crate::sweep::is_load;
-use crate::view::{NodeView, Observed};
+use crate::view::{NodeView, Observed, PodView};
 
 /// The record of an attempt that has failed: another one follows while the budget of attempts lasts.
 pub(super) fn gave_up(draft: &Draft<'_>, reason: &str, message: &str) -> UndoRecord {
@@ -175,19 +175,26 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
         Ok(Some(node)) if node.provider_id.is_some() && !is_new_node(draft, &node) => return true,
         Ok(Some(node)) => node,
     };
-    let is_bare = !was_ready && !node.ready && !node.unschedulable;
-    if is_bare && !has_load(draft) {
-        return true;
-    }
-    if !node.unschedulable {
-        draft.effect(Effect::EnsureCordoned(node_target(draft, &node)));
-        draft.wait(format!("node {} to be cordoned", node.name), None);
+    let is_dead = !was_ready && !node.ready;
+    if !is_dead && !node.unschedulable {
+        close(draft, &node);
         return false;
     }
     let Ok(pods) = draft.look(&draft.snapshot.new_pods, "which pods the new node has") else {
         return false;
     };
     let pods = pods.unwrap_or_default();
+    if is_dead && !node.unschedulable && !has_load(&pods) {
+        return true;
+    }
+    // Nobody says that the pods of a dead node have ended, and to its group it is no use.
+    if is_dead && draft.is_past_deadline() {
+        return true;
+    }
+    if !node.unschedulable {
+        close(draft, &node);
+        return false;
+    }
     let next = leave::drain_of(draft, &pods);
     if next.is_done() {
         drain::record(&mut draft.status.drain, &next);
@@ -214,10 +221,15 @@ fn is_emptied(draft: &mut Draft<'_>) -> bool {
     false
 }
 
+/// Lets the new node take no further pods.
+fn close(draft: &mut Draft<'_>, node: &NodeView) {
+    draft.effect(Effect::EnsureCordoned(node_target(draft, node)));
+    draft.wait(format!("node {} to be cordoned", node.name), None);
+}
+
 /// Whether pods have run on the new node: then it was ready once. Those that never began lose nothing.
-fn has_load(draft: &Draft<'_>) -> bool {
-    let mut pods = draft.snapshot.new_pods.present().into_iter().flatten();
-    pods.any(|pod| is_load(pod) && !pod.pending)
+fn has_load(pods: &[PodView]) -> bool {
+    pods.iter().any(|pod| is_load(pod) && !pod.pending)
 }
 
 /// The cloud knows no machine. Shortly after the call that might have made one this proves nothing.
@@ -284,10 +296,9 @@ fn keep_machine(draft: &mut Draft<'_>) {
 
 /// Past the deadline: what can be left alone is left alone.
 pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
-    let is_in_use = |node: &NodeView| node.ready || node.unschedulable;
     let new = draft.snapshot.new_node.present();
-    let is_emptying = draft.status.new_node_name.is_some() || new.is_some_and(is_in_use);
-    let is_useless = member::is_new_leaving(draft);
+    let is_emptying = draft.status.new_node_name.is_some() || new.is_some_and(|node| node.ready);
+    let is_useless = member::is_new_leaving(draft) || is_new_ending(draft);
     let machine = draft.status.new_machine.as_ref();
     let id = machine.map_or(String::new(), |machine| format!(" {}", machine.id));
     if let Some(undo) = &mut draft.status.undo
@@ -311,6 +322,14 @@ pub(super) fn overdue(draft: &mut Draft<'_>, waited_for: &str) {
         return draft.look_again();
     }
     draft.mark_overdue(waited_for);
+}
+
+/// Whether the end of the new machine was asked for and shows.
+fn is_new_ending(draft: &Draft<'_>) -> bool {
+    let pending = draft.snapshot.pending.present();
+    let machine = draft.snapshot.new_machine.present();
+    pending.is_some_and(|pending| pending.goal == PendingNodeGoal::Leave)
+        || machine.is_some_and(is_ending)
 }
 
 /// Nothing of the attempt is left.

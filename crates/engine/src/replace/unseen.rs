@@ -11,7 +11,7 @@ use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep};
 use super::draft::Draft;
 use super::facts::is_ending;
 use crate::condition::Truth;
-use crate::machine::MachineState;
+use crate::machine::{Machine, MachineState};
 use crate::view::Observed;
 
 /// Whether the end of a task's old machine may have been asked for without having shown.
@@ -47,7 +47,8 @@ pub(super) fn judge(draft: &mut Draft<'_>) {
     };
     let is_time_over = draft.now.duration_since(since) >= draft.settings.deadlines.remove;
     let old = draft.snapshot.old_machine.present();
-    if is_time_over && old.is_some_and(|machine| !is_ending(machine)) {
+    let stands = |machine: &Machine| machine.state != MachineState::Unknown && !is_ending(machine);
+    if is_time_over && old.is_some_and(stands) {
         forget(&mut draft.status);
     }
 }

@@ -96,10 +96,16 @@ pub(super) fn hold(snapshot: &RunSnapshot) -> Option<String> {
     })
 }
 
-/// Tasks that may still come through by themselves: one that is set aside waits for the others.
+/// Tasks that may still come through by themselves: one that is set aside waits for the others, until it is on its
+/// way back.
 fn working(snapshot: &RunSnapshot) -> usize {
+    let is_resuming = |task: &NodePatchTask| {
+        let parked = task.status.as_ref().and_then(|it| it.parked.as_ref());
+        parked.is_some_and(|record| record.resuming)
+    };
     let open = snapshot.open.iter();
-    open.filter(|task| !is_parked(task)).count()
+    open.filter(|task| !is_parked(task) || is_resuming(task))
+        .count()
 }
 
 /// Nothing ever succeeded, and something has failed: the cause may be the image or the cloud, and each

@@ -10,6 +10,7 @@ mod state;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use shipshape_api::node_patch_run::{Canary, NodePatchRunSpec, Wave};
+use shipshape_api::node_patch_task::ParkRecord;
 use shipshape_api::{NodePatchRun, ProviderRef};
 
 use super::*;
@@ -450,6 +451,14 @@ fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
         paused.is_some(),
         "nobody is under way, and all would wait for ever"
     );
+    let status = Arc::make_mut(&mut aside.open[0]).status.as_mut().unwrap();
+    status.parked = Some(ParkRecord {
+        reason: "NoCapacity".to_owned(),
+        message: "full".to_owned(),
+        since: Time(now()),
+        resuming: true,
+    });
+    assert_eq!(look(&aside).status.pause_reason, None, "it is on its way");
 
     let status = Arc::make_mut(&mut snapshot.open[0])
         .status

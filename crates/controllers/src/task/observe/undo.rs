@@ -35,12 +35,12 @@ impl Look<'_> {
         }
         snapshot.new_node = self.node_to_undo(snapshot, id).await;
         if let Observed::Present(node) = &snapshot.new_node {
-            let (name, is_closed) = (node.name.clone(), node.unschedulable);
+            let (name, may_end) = (node.name.clone(), node.unschedulable || !node.ready);
             self.look_at_drain(snapshot, &name);
             snapshot.new_pods = std::mem::take(&mut snapshot.pods);
             // Nothing is removed because the store says so.
             let pods = snapshot.new_pods.present().map_or(&[][..], Vec::as_slice);
-            if is_closed && self.is_drained(snapshot, pods) {
+            if may_end && self.is_drained(snapshot, pods) {
                 snapshot.new_pods = drain::live_pods(self.context, &name).await;
                 let pods = snapshot.new_pods.present().into_iter().flatten();
                 snapshot.around = drain::around(self.context, [name.as_str()], pods);

@@ -250,9 +250,23 @@ fn an_undo_of_a_node_that_was_ready_for_a_moment_empties_it_and_has_an_end() {
     assert_eq!(effects(&look(&world)), ["EnsureCordoned"]);
     world.new_node = sick(true);
     assert_eq!(effects(&look(&world)), ["EvictPod"]);
-    let kept = next(&world, late());
-    let undo = kept.task.status.unwrap().undo.unwrap();
-    assert!(undo.keeps_machine, "{}", undo.message);
+    let past = decide(&world, &Settings::default(), late());
+    assert!(effects(&past).contains(&"DeleteMachine"), "{past:?}");
+    assert!(!past.status.undo.unwrap().keeps_machine);
+}
+
+#[test]
+fn a_new_machine_whose_end_was_asked_for_is_not_kept_at_the_deadline() {
+    let mut world = world_at(TaskStep::Cordon);
+    world.run.call_off = Some("somebody said so".to_owned());
+    let mut world = next(&world, start());
+    for state in [MachineState::Terminating, MachineState::Ready] {
+        world.new_machine = Observed::Present(machine("m-new", state));
+        world.new_pods = Observed::Present(vec![pod("a")]);
+        let past = next(&world, late());
+        let keeps_machine = past.task.status.unwrap().undo.unwrap().keeps_machine;
+        assert_eq!(keeps_machine, state == MachineState::Ready);
+    }
 }
 
 /// A leader that was held up may have read the old node before the task was turned, and close it after.

@@ -81,10 +81,18 @@ fn a_pause_while_nodes_are_being_marked_keeps_none_of_them_closed_for_ever() {
     };
     snapshot.run.status.as_mut().unwrap().marked = None;
     snapshot.run.spec.paused = Some(true);
+    let rests = look(&snapshot);
+    assert_eq!(rests.effects, [], "no further node is closed");
+    assert_eq!(rests.status.paused, Some(true));
     let since = now() - Settings::default().reopen_after;
     let pod = "shop/web-1".to_owned();
     snapshot.homeless = Some(Homeless { pod, since });
-    assert!(look(&snapshot).status.reopened.is_some());
+    let reopened = look(&snapshot).status;
+    assert!(reopened.reopened.is_some());
+    snapshot.run.status = Some(reopened);
+    snapshot.homeless = None;
+    let soft = Some(OutdatedTaintEffect::PreferNoSchedule);
+    assert_eq!(taint_of_first_mark(&look(&snapshot)), soft);
 }
 
 #[test]
