@@ -91,7 +91,7 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
         if let Some(parked) = &mut draft.status.parked {
             parked.resuming = true;
             if is_asked {
-                parked.reason = ASKED_AGAIN.to_owned();
+                ASKED_AGAIN.clone_into(&mut parked.reason);
             }
         }
         draft.status.retried = retry_wish(draft);

@@ -24,7 +24,7 @@ pub(super) const PODS_PER_NODE: usize = FILLERS + 1;
 /// How long nodes and pods may take to come up; four hundred nodes of Karpenter's need more than five minutes.
 const PATIENCE: Duration = Duration::from_mins(20);
 /// How long a roll may take.
-const ROLL: Duration = Duration::from_mins(60);
+const ROLL: Duration = Duration::from_hours(1);
 
 /// What is rolled, and under which circumstances.
 #[derive(Clone, Copy, Debug)]
