@@ -3,6 +3,7 @@
 mod anew;
 mod at_gate;
 mod bounds;
+mod gates;
 mod lease;
 mod machines;
 mod members;
