@@ -6,6 +6,7 @@
     reason = "a command line speaks through its standard output"
 )]
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -89,9 +90,11 @@ fn main() -> Result<ExitCode> {
     let command = Arguments::parse().command;
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(
-            EnvFilter::try_from_env("SHIPSHAPE_LOG")
-                .unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off")),
+            EnvFilter::try_from_env("SHIPSHAPE_LOG").unwrap_or_else(|_| {
+                EnvFilter::new("warn,kube_client=off,shipshape_testbed::bench=info")
+            }),
         )
         .init();
     // Every play has a runtime of its own.

@@ -109,10 +109,14 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
 
 async fn roll<R: Roller>(case: Case, there: &R::There) -> Result<Roll> {
     let name = R::NAME;
-    let nodes = case.nodes;
+    tracing::info!("{name}, {case}: nodes and pods come up");
     let rolled = measure::<R>(case, there).await;
-    let roll = rolled.with_context(|| format!("{name}'s roll of {nodes} nodes"))?;
-    tracing::info!(?roll, name, "rolled");
+    let roll = rolled.with_context(|| format!("{name}'s roll, {case}"))?;
+    tracing::info!(
+        "{name}, {case}: over after {:.1} s",
+        roll.wall.as_secs_f64()
+    );
+    tracing::debug!(?roll, name, "rolled");
     Ok(roll)
 }
 

@@ -56,7 +56,8 @@ pub async fn run(settings: &Settings) -> Result<Figure> {
     let mut waves = Vec::new();
     for nodes in &settings.nodes {
         let wave = Box::pin(measure(*nodes, Duration::from_millis(settings.check))).await?;
-        tracing::info!(?wave, "all are through");
+        tracing::info!("{nodes} nodes are through");
+        tracing::debug!(?wave, "measured");
         waves.push(wave);
     }
     Ok(report::figure(&waves))

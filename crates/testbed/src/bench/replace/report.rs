@@ -13,7 +13,6 @@ use super::scene::{Case, PODS_PER_NODE};
 use crate::bench::table::Table;
 use crate::bench::usage::{as_f64, machine, megabytes};
 use crate::bench::{Figure, judge, percentile, writes};
-use crate::kwok::Readiness;
 
 /// Processor time of the controller for each replaced node, in seconds.
 const CPU: f64 = 0.055;
@@ -53,16 +52,11 @@ pub(super) struct Roll {
 
 impl Roll {
     fn name(&self) -> String {
-        let pods = if self.is_slow() { ", slow pods" } else { "" };
-        format!(
-            "{} nodes, boot {} s{pods}",
-            self.case.nodes,
-            self.case.boot.as_secs()
-        )
+        self.case.to_string()
     }
 
     fn is_slow(&self) -> bool {
-        self.case.readiness != Readiness::AtOnce
+        self.case.is_slow()
     }
 
     fn per_node(&self, count: usize) -> f64 {

@@ -5,6 +5,7 @@
 //! who rolls, nor make nodes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -25,6 +26,8 @@ pub(super) const PODS_PER_NODE: usize = FILLERS + 1;
 const PATIENCE: Duration = Duration::from_mins(20);
 /// How long a roll may take.
 const ROLL: Duration = Duration::from_hours(1);
+/// How often it is told how far a roll is.
+const TOLD_EVERY: Duration = Duration::from_secs(15);
 
 /// What is rolled, and under which circumstances.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +57,26 @@ impl Case {
         }
     }
 
+    /// Whether pods take their time to be ready.
+    pub(super) fn is_slow(&self) -> bool {
+        self.readiness != Readiness::AtOnce
+    }
+
     /// All pods.
     pub(super) fn pods(&self) -> usize {
         usize::try_from(self.nodes).unwrap_or_default() * PODS_PER_NODE
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pods = if self.is_slow() { ", slow pods" } else { "" };
+        write!(
+            f,
+            "{} nodes, boot {} s{pods}",
+            self.nodes,
+            self.boot.as_secs()
+        )
     }
 }
 
@@ -110,6 +130,7 @@ impl Scene {
         old: &BTreeSet<String>,
     ) -> Result<()> {
         let deadline = Instant::now() + ROLL;
+        let mut told = Instant::now();
         loop {
             let names = self.eyes.node_names();
             let left = names.intersection(old).count();
@@ -120,6 +141,13 @@ impl Scene {
             }
             if Instant::now() > deadline {
                 bail!("{left} old nodes were left and {pods} pods ready after {ROLL:?}");
+            }
+            if told.elapsed() >= TOLD_EVERY {
+                told = Instant::now();
+                tracing::info!(
+                    "{left} of {} old nodes are left, {pods} pods are ready",
+                    old.len()
+                );
             }
             sleep(Duration::from_millis(100)).await;
         }
