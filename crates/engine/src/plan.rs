@@ -268,8 +268,7 @@ fn shares<'a>(zones: &BTreeMap<&str, Vec<&'a NodeView>>, count: i32) -> Vec<Vec<
         there.map(move |members| (position, members))
     });
     for (position, members) in turns {
-        let share = members.len().div_ceil(count).max(1);
-        let part = parts.get_mut((position / share).min(count - 1));
+        let part = parts.get_mut(position * count / members.len());
         if let (Some(part), Some(node)) = (part, members.get(position)) {
             part.push(node);
         }

@@ -225,3 +225,23 @@ proptest! {
         prop_assert_eq!(first, plan(&NodePatchRunSpec::default(), &nodes).unwrap());
     }
 }
+
+#[test]
+fn as_many_partitions_are_made_as_were_asked_for_as_even_as_each_zone_allows() {
+    let zones = ["a", "b", "c"];
+    let nodes: Vec<NodeView> = zones
+        .iter()
+        .flat_map(|zone| (1..=4).map(move |number| node(&format!("{zone}{number}"), zone)))
+        .collect();
+    let spec = NodePatchRunSpec {
+        partition_iterations: Some(3),
+        ..NodePatchRunSpec::default()
+    };
+    let planned = plan(&spec, &nodes).unwrap();
+    let sizes: Vec<usize> = planned
+        .partitions
+        .iter()
+        .map(|part| part.nodes.len())
+        .collect();
+    assert_eq!(sizes, [6, 3, 3]);
+}
