@@ -1,7 +1,7 @@
 //! Why a node is as it is: its task, its place in a plan, or nothing at all.
 
-use shipshape_api::node_patch_run::RunPlan;
-use shipshape_api::{NodePatchTask, RunState, TaskStep};
+use shipshape_api::node_patch_run::{NodePatchRunStatus, RunPlan};
+use shipshape_api::{NodePatchRun, NodePatchTask, RunState, TaskStep};
 
 use super::{Explanation, Scene, name_of, step_of, task, wait};
 use crate::plan::is_meant;
@@ -21,7 +21,14 @@ pub fn task_of_node<'a>(tasks: &'a [NodePatchTask], name: &str) -> Option<&'a No
 /// Explains a node; `None` when nobody has ever heard of it.
 pub fn node(name: &str, scene: &Scene<'_>) -> Option<Explanation> {
     let live = scene.nodes.iter().find(|node| node.name == name);
-    let mut told = if let Some(own) = task_of_node(scene.tasks, name) {
+    let own = task_of_node(scene.tasks, name);
+    // What has ended says less than a run that has yet to come to the node.
+    let own = own.filter(|own| {
+        let next = live.and_then(|live| planned(live, scene));
+        let run_uid = next.and_then(|(run, ..)| run.metadata.uid.as_deref());
+        !step_of(own).is_final() || run_uid.is_none_or(|uid| uid == own.spec.run_uid)
+    });
+    let mut told = if let Some(own) = own {
         task(own, scene)
     } else {
         of_node_without_task(live?, scene)
@@ -45,20 +52,16 @@ pub fn place_of(name: &str, scene: &Scene<'_>) -> Option<String> {
 
 fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
     let mut told = Explanation::default();
-    if let Some(task) = scene.tasks.iter().find(|task| is_replacement(task, node)) {
-        told.state = format!(
-            "a replacement: it took the place of {}",
-            task.spec.node_name
-        );
-        return told;
-    }
-    let planned = scene.runs.iter().find_map(|run| {
-        let status = run.status.as_ref().filter(|status| !is_over(status))?;
-        let place = place(status.plan.as_ref()?, node)?;
-        Some((run, status, place))
-    });
-    let Some((run, status, place)) = planned else {
-        "no run touches this node".clone_into(&mut told.state);
+    let Some((run, status, place)) = planned(node, scene) else {
+        let mut tasks = scene.tasks.iter();
+        let brought_by = tasks.find(|task| is_replacement(task, node));
+        told.state = match brought_by {
+            Some(task) => format!(
+                "a replacement: it took the place of {}",
+                task.spec.node_name
+            ),
+            None => "no run touches this node".to_owned(),
+        };
         return told;
     };
     if state(run) == RunState::Ending {
@@ -94,6 +97,18 @@ fn of_node_without_task(node: &NodeView, scene: &Scene<'_>) -> Explanation {
         ));
     }
     told
+}
+
+/// The run that has the node in its plan and is not over, with the node's place there.
+fn planned<'a>(
+    node: &NodeView,
+    scene: &Scene<'a>,
+) -> Option<(&'a NodePatchRun, &'a NodePatchRunStatus, Place)> {
+    scene.runs.iter().find_map(|run| {
+        let status = run.status.as_ref().filter(|status| !is_over(status))?;
+        let place = place(status.plan.as_ref()?, node)?;
+        Some((run, status, place))
+    })
 }
 
 struct Place {
