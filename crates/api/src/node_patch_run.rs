@@ -98,7 +98,7 @@ pub struct NodePatchRunSpec {
     #[schemars(extend("default" = true))]
     pub exclude_control_plane: Option<bool>,
     /// How many parts the nodes are split into, each mixed across zones; one part is done before
-    /// the next begins.
+    /// the next begins. A zone with fewer nodes than that is in the first parts alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::count(1, 2), extend("maximum" = 100))]
     pub partition_iterations: Option<i32>,

@@ -106,7 +106,9 @@ impl Stores {
             tasks: Store::new()
                 .with_index(TASKS_BY_RUN, |task: &NodePatchTask| {
                     let run = &task.spec.run_uid;
-                    vec![run.clone(), run_term(run, standing_of(task))]
+                    let failed_before = has_failed_before(task).then(|| failed_before_term(run));
+                    let terms = [run.clone(), run_term(run, standing_of(task))];
+                    terms.into_iter().chain(failed_before).collect()
                 })
                 .with_index(TASKS_BY_NODE, |task| {
                     let new = task.status.as_ref().and_then(|it| it.new_node_name.clone());
@@ -224,6 +226,16 @@ pub(crate) fn standing_of(task: &NodePatchTask) -> Standing {
         Some(TaskStep::Parked) => Standing::Parked,
         _ => Standing::Open,
     }
+}
+
+fn has_failed_before(task: &NodePatchTask) -> bool {
+    let status = task.status.as_ref();
+    status.and_then(|status| status.failed_before).is_some()
+}
+
+/// The index term for the tasks of a run that had failed before they were tried again, however they stand now.
+pub(crate) fn failed_before_term(run_uid: &str) -> String {
+    format!("{run_uid} FailedBefore")
 }
 
 /// The index term for the tasks of a run that stand in one way.

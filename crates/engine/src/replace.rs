@@ -22,6 +22,7 @@ mod release;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod undo;
 mod unseen;
 
@@ -47,13 +48,18 @@ pub fn decide(
     let mut draft = Draft::new(snapshot, settings, now);
     unseen::judge(&mut draft);
     let step = step_of(snapshot);
-    if let Some(why) = &snapshot.run.call_off
-        && order::can_be_undone(&draft, step)
+    let call_off = snapshot.run.call_off.as_ref();
+    let call_off = call_off.filter(|_| order::can_be_undone(&draft, step));
+    if let Some(why) = call_off
+        && !turn::waits_for_turn(&draft, step)
     {
         draft.begin_undo(undo::called_off(why));
         return draft.finish();
     }
-    if keep::keep_lock(&mut draft).is_ok() {
+    let is_locked = keep::keep_lock(&mut draft).is_ok();
+    if let Some(why) = call_off {
+        turn::put_back(&mut draft, why);
+    } else if is_locked {
         look_at(&mut draft, step);
     }
     if draft.status.step_name() == step && draft.is_past_deadline() {

@@ -32,7 +32,7 @@ use crate::plan::{self, PlanError};
 use crate::settings::Settings;
 use crate::snapshot::RunSnapshot;
 use crate::view::{Observed, is_kept};
-use brake::Pause;
+use brake::{Brake, Pause};
 use ending::Ending;
 pub use state::state;
 
@@ -207,11 +207,15 @@ impl Draft<'_> {
     /// Whether the spec was changed since the plan was made, and no node was touched by it yet: the run is planned anew,
     /// so that a selector that was narrowed in a pause counts, and so do nodes that have come and gone in it.
     fn is_plan_stale(&self) -> bool {
+        let is_untouched = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
+        self.is_spec_new() && is_untouched && !has_begun(&self.decision.status)
+    }
+
+    /// Whether the spec was changed since the last look.
+    fn is_spec_new(&self) -> bool {
         let before = self.snapshot.run.status.as_ref();
         let seen = before.and_then(|status| status.observed_generation);
-        let is_new = seen.is_some() && seen != self.snapshot.run.metadata.generation;
-        let is_untouched = self.snapshot.open.is_empty() && self.snapshot.marked.is_empty();
-        is_new && is_untouched && !has_begun(&self.decision.status)
+        seen.is_some() && seen != self.snapshot.run.metadata.generation
     }
 
     /// The pause of a run that has only been planned, or whose nodes are being marked: it stays that way. One that
@@ -372,6 +376,8 @@ impl Draft<'_> {
         status.parked = Some(number(self.snapshot.open.len() - working)).filter(|count| *count > 0);
         status.completed = Some(number(self.snapshot.succeeded));
         status.failed = Some(number(self.snapshot.failed));
+        let failures = brake::all_failures(self.snapshot);
+        status.failures = Some(number(failures)).filter(|count| *count > 0);
     }
 
     fn make_plan(&mut self) {
@@ -410,7 +416,7 @@ impl Draft<'_> {
             return self.admit();
         }
         self.end_of_hold_up();
-        match brake::brake(self.snapshot) {
+        match self.brake().pause() {
             // Nobody waits to begin; still the wish is heard, and seen to be.
             Some(why) if !why.is_failure => self.pause(why),
             Some(_) => {}
@@ -423,8 +429,19 @@ impl Draft<'_> {
             .map(|task| task.spec.node_name.clone())
             .collect();
         match some_of(&working) {
-            Some(text) => self.wait(format!("tasks in flight: {text}")),
+            Some(text) => {
+                self.forget_soak();
+                self.wait(format!("tasks in flight: {text}"));
+            }
             None => self.next_partition(),
+        }
+    }
+
+    fn brake(&self) -> Brake<'_> {
+        Brake {
+            snapshot: self.snapshot,
+            now: self.now,
+            patience: self.settings.deadlines.lock,
         }
     }
 

@@ -41,9 +41,11 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
-    /// How many of those are gone without a replacement: their old machine went first.
+    /// How often tasks of this run had failed before a person asked for another try.
+    pub failed_before: usize,
+    /// How many of those that have ended badly are gone without a replacement: their old machine went first.
     pub lost: usize,
-    /// How many of those have left a new machine that could not be emptied, beside the old one.
+    /// How many of them have left a new machine that could not be emptied, beside the old one.
     pub surplus: usize,
     /// How many nodes of the plan are there and have no task; counted once the run is at its end.
     pub untried: usize,

@@ -89,6 +89,7 @@ fn pause(run: &NodePatchRun, status: &NodePatchRunStatus) -> Granted {
 fn resume(run: &NodePatchRun, status: &NodePatchRunStatus) -> Granted {
     let name = run_name(run);
     let failed = status.failed.unwrap_or(0);
+    let failures = status.failures.unwrap_or(failed);
     let notes = run.metadata.annotations.as_ref();
     let known = notes
         .and_then(|notes| notes.get(ANNOTATION_ACKNOWLEDGED))
@@ -106,12 +107,14 @@ fn resume(run: &NodePatchRun, status: &NodePatchRunStatus) -> Granted {
         );
     }
     let mut next = "further nodes begin as far as the limits of the run allow".to_owned();
-    let change = if failed > known {
-        next.push_str(&format!(
-            "; {failed} failed node(s) are taken note of and stay failed, try one again with: \
-             shipshape retry node/NAME"
-        ));
-        let notes = json!({ ANNOTATION_ACKNOWLEDGED: failed.to_string() });
+    let change = if failures > known {
+        if failed > 0 {
+            next.push_str(&format!(
+                "; {failed} failed node(s) are taken note of and stay failed, try one again with: \
+                 shipshape retry node/NAME"
+            ));
+        }
+        let notes = json!({ ANNOTATION_ACKNOWLEDGED: failures.to_string() });
         json!({ "spec": { "paused": false }, "metadata": { "annotations": notes } })
     } else {
         json!({ "spec": { "paused": false } })

@@ -56,6 +56,10 @@ pub struct NodePatchRunStatus {
     /// Nodes whose task failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
+    /// How often nodes have failed, those that were tried again since among them: the annotation
+    /// `shipshape.dev/acknowledged-failures` counts by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<i32>,
     /// Nodes whose task is set aside and will be tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<i32>,
@@ -78,7 +82,8 @@ pub struct NodePatchRunStatus {
     /// Until when the canary nodes are watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak_until: Option<Time>,
-    /// Whether nothing but parked nodes is left, so that these are tried again.
+    /// Whether nothing but parked nodes is left, of the run or of a wave that the others wait for, so that these are
+    /// tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_round: Option<bool>,
     /// Whether no new tasks are started.

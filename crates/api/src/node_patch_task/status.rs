@@ -42,6 +42,10 @@ pub struct NodePatchTaskStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::at_least(0))]
     pub attempt_limit: Option<i32>,
+    /// How often the node had failed before a person asked for the try that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::at_least(0))]
+    pub failed_before: Option<i32>,
     /// The machine that shall go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_machine: Option<MachineRecord>,
@@ -221,7 +225,7 @@ pub struct ParkRecord {
     /// One sentence.
     #[schemars(transform = schema::text(schema::SENTENCE))]
     pub message: String,
-    /// When it was set aside.
+    /// When it was set aside; on its way back, when that began.
     pub since: Time,
     /// Whether it is on its way back: it wants a slot again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -25,7 +25,9 @@ use shipshape_engine::view::{NodeView, Observed, is_kept};
 
 use super::line::{Part, Turn};
 use super::{autoscalers, groups, newcomers};
-use crate::context::{Context, PODS_BY_NODE, Standing, TASKS_BY_RUN, run_term, standing_of};
+use crate::context::{
+    Context, PODS_BY_NODE, Standing, TASKS_BY_RUN, failed_before_term, run_term, standing_of,
+};
 use crate::error::PassError;
 use crate::slots;
 
@@ -94,6 +96,7 @@ pub(super) async fn observe(
             .tasks
             .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
+        failed_before: look.failed_before(),
         lost: failed.iter().filter(|task| has_lost_place(task)).count(),
         surplus: failed.iter().filter(|task| has_surplus(task)).count(),
         last_failure: last_failure(&failed),
@@ -127,6 +130,17 @@ impl Look<'_> {
     fn tasks(&self, standing: Standing) -> Vec<Arc<NodePatchTask>> {
         let tasks = &self.context.stores.tasks;
         tasks.by_index(TASKS_BY_RUN, &run_term(&self.uid, standing))
+    }
+
+    /// How often tasks had failed before a person asked for another try.
+    fn failed_before(&self) -> usize {
+        let tasks = &self.context.stores.tasks;
+        let tried_again = tasks.by_index(TASKS_BY_RUN, &failed_before_term(&self.uid));
+        let counts = tried_again.iter().map(|task| {
+            let status = task.status.as_ref();
+            status.and_then(|status| status.failed_before).unwrap_or(0)
+        });
+        usize::try_from(counts.sum::<i32>()).unwrap_or(0)
     }
 
     /// A run that is over begins anew where one of its nodes is tried again, and holds the autoscaler off. Whether one is

@@ -76,7 +76,10 @@ fn tell_parked(
     told.notes
         .push(format!("set aside ({}): {}", parked.reason, parked.message));
     let run = run_of(task, scene);
-    let again = if run.is_some_and(|run| run.spec.paused()) {
+    let again = if is_called_off(task, run) {
+        "it is called off: it is put back as soon as it has a slot; where nobody gets one for \
+         settings.deadlines.undo and release together its new node stays in service"
+    } else if run.is_some_and(|run| run.spec.paused()) {
         "its run is paused: it is tried again once that is lifted"
     } else if parked.resuming {
         "nothing is in its way any more: it is tried again as soon as a slot is free"
@@ -96,6 +99,11 @@ fn tell_parked(
          others have had their turn"
     };
     told.notes.push(again.to_owned());
+}
+
+fn is_called_off(task: &NodePatchTask, run: Option<&NodePatchRun>) -> bool {
+    let ends = |run: &NodePatchRun| run.spec.abort() || run.metadata.deletion_timestamp.is_some();
+    task.metadata.deletion_timestamp.is_some() || run.is_some_and(ends)
 }
 
 fn run_of<'a>(task: &NodePatchTask, scene: &Scene<'a>) -> Option<&'a NodePatchRun> {

@@ -188,6 +188,37 @@ fn a_node_that_waits_is_told_its_place_and_a_stranger_is_not_made_up() {
 }
 
 #[test]
+fn a_node_is_explained_by_the_run_that_will_come_to_it_before_one_that_has_ended() {
+    let mut node = node_named("n1");
+    node.uid = "u1".to_owned();
+    let mut run = run_with_plan();
+    run.metadata.name = Some("february".to_owned());
+    run.metadata.uid = Some("r2".to_owned());
+    let plan = run.status.as_mut().unwrap().plan.as_mut().unwrap();
+    Arc::make_mut(plan).partitions[0] = plan::partition(0, None, &[&node]);
+    let (nodes, tasks) = ([node], [task_at(TaskStep::Failed)]);
+    let scene = Scene {
+        runs: std::slice::from_ref(&run),
+        tasks: &tasks,
+        nodes: &nodes,
+        ..EMPTY
+    };
+    let told = super::node("n1", &scene).unwrap();
+    assert!(
+        told.state.starts_with("waits for its turn in run february"),
+        "{}",
+        told.state
+    );
+    let at_work = [task_at(TaskStep::Drain)];
+    let scene = Scene {
+        tasks: &at_work,
+        ..scene
+    };
+    let told = super::node("n1", &scene).unwrap();
+    assert_eq!(told.waits_for.as_deref(), Some("pods to leave"));
+}
+
+#[test]
 fn a_paused_run_says_why_and_how_to_go_on() {
     let mut paused = run_with_plan();
     let status = paused.status.as_mut().unwrap();
@@ -333,6 +364,29 @@ fn an_undo_says_so_and_names_what_holds_it_up() {
         (blocker.pod.as_str(), blocker.node.as_str()),
         ("shop/web", "n9"),
         "the new node is emptied"
+    );
+}
+
+#[test]
+fn a_parked_node_that_is_called_off_is_told_what_becomes_of_it() {
+    let mut run = run_with_plan();
+    run.spec.abort = Some(true);
+    let mut parked = task_at(TaskStep::Parked);
+    parked.status.as_mut().unwrap().parked = Some(ParkRecord {
+        reason: "DrainTimedOut".to_owned(),
+        message: "why".to_owned(),
+        since: Time(second(100)),
+        resuming: true,
+    });
+    let scene = Scene {
+        runs: std::slice::from_ref(&run),
+        ..EMPTY
+    };
+    let told = task(&parked, &scene);
+    assert!(
+        told.notes
+            .iter()
+            .any(|note| note.contains("put back as soon as it has a slot"))
     );
 }
 

@@ -4,11 +4,8 @@
 //! machine, has lifted its cordon and given its slot back, and comes back as soon as what was in its
 //! way is gone, or in the last round of its run.
 
-use std::sync::Arc;
-
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use shipshape_api::NodePatchRunSpec;
 use shipshape_api::conditions::LOCKED;
 use shipshape_api::names::ANNOTATION_RETRY;
 use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
@@ -18,14 +15,10 @@ use super::draft::{Draft, Unclear};
 use super::facts::{left_before_replacement, node_target, operation, own_node, task_key};
 use super::settle::gate;
 use super::undo::gave_up;
-use super::{anew, daemons, member, order};
-use crate::admit::{self, Books, Waiting};
+use super::{anew, daemons, member, order, turn};
 use crate::condition;
 use crate::decision::{Effect, Notice};
 use crate::drain;
-use crate::ledger::Ledger;
-use crate::machine::Group;
-use crate::view::Observed;
 
 /// What a node waits for whose run a person has paused.
 const PAUSED: &str = "spec.paused of its run to be lifted";
@@ -88,11 +81,9 @@ pub(super) fn parked(draft: &mut Draft<'_>) {
     let is_asked = is_asked_again(draft);
     let is_free = is_asked || (comes_back && !run.braked);
     if is_free && !run.paused {
-        if let Some(parked) = &mut draft.status.parked {
-            parked.resuming = true;
-            if is_asked {
-                ASKED_AGAIN.clone_into(&mut parked.reason);
-            }
+        turn::come_back(draft);
+        if let Some(parked) = draft.status.parked.as_mut().filter(|_| is_asked) {
+            ASKED_AGAIN.clone_into(&mut parked.reason);
         }
         draft.status.retried = retry_wish(draft);
         draft.look_again();
@@ -143,7 +134,7 @@ fn is_node_at_rest(draft: &mut Draft<'_>) -> bool {
 
 /// The node has left while it was parked. With something to take its place the rest of the way works without it;
 /// else nothing is left to replace.
-fn go_on_without(draft: &mut Draft<'_>) {
+pub(super) fn go_on_without(draft: &mut Draft<'_>) {
     let is_first = order::is_terminate_first(draft) && draft.status.replacement.is_some();
     let has_place = is_first || !order::can_be_undone(draft, TaskStep::Parked);
     if has_place || draft.status.new_machine.is_some() {
@@ -245,60 +236,5 @@ fn resume(draft: &mut Draft<'_>, record: ParkRecord) {
         Err(Unclear) => return,
         Ok(ledger) => ledger.unwrap_or_default(),
     };
-    ask_for_slot(draft, ledger.with(&draft.snapshot.slotless.slots));
-}
-
-/// The group whose maximum binds the task. One that has its machine needs no room; and when nothing else
-/// is left to do, only asking the cloud shows whether there is any: that counts as an attempt.
-fn group_to_ask(draft: &Draft<'_>, run: &NodePatchRunSpec) -> Observed<Group> {
-    let has_machine = draft.status.new_machine.is_some();
-    if has_machine || draft.snapshot.run.last_round || !admit::surges(run) {
-        return Observed::NotAsked;
-    }
-    draft.snapshot.group.clone()
-}
-
-fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
-    let node = match draft.look(&own_node(draft), "how the old node fares") {
-        Err(Unclear) => return,
-        Ok(None) if anew::has_come_back(draft) => return,
-        Ok(None) => return go_on_without(draft),
-        Ok(Some(node)) => node,
-    };
-    let Some(run) = draft.snapshot.run.spec.clone() else {
-        return draft.wait("the run, which is not there".to_owned(), None);
-    };
-    let pods = draft.snapshot.pods.present();
-    let waiting = Waiting {
-        node,
-        pods: pods.into_iter().flatten().cloned().map(Arc::new).collect(),
-        task: task_key(draft),
-        group: group_to_ask(draft, &run),
-    };
-    let owner = draft.snapshot.task.spec.run_uid.clone();
-    let books = Books {
-        ledger: &ledger,
-        down: &draft.snapshot.down,
-        begun_within_hour: 0,
-        on_their_way: &draft.snapshot.on_their_way,
-        etcd: &draft.snapshot.etcd,
-        open: &draft.snapshot.left_open,
-    };
-    match admit::admit(&run, &owner, &[waiting], books, draft.now) {
-        Ok(admission) if admission.grants.is_empty() => {
-            let reason = admission.held_by.unwrap_or_default();
-            draft.wait(reason, Some(draft.settings.machine_poll));
-        }
-        Ok(admission) => {
-            if let Some(lost) = draft.snapshot.slotless.notice() {
-                draft.notice(lost);
-            }
-            draft.effect(Effect::GrantSlots {
-                ledger,
-                slots: admission.grants,
-            });
-            draft.look_again();
-        }
-        Err(error) => draft.wait(format!("spec.importantPodSelectors: {error}"), None),
-    }
+    turn::ask_for_slot(draft, ledger.with(&draft.snapshot.slotless.slots));
 }

@@ -181,6 +181,8 @@ fn try_again(draft: &mut Draft<'_>) {
     let attempt = draft.status.attempt.unwrap_or(1) + 1;
     draft.status.attempt = Some(attempt);
     draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.max_attempts());
+    // The failure stays one that somebody has to know of, whatever comes of this try.
+    draft.status.failed_before = Some(draft.status.failed_before.unwrap_or(0) + 1);
     draft.notice(Notice::normal("AskedAgain", message.clone()));
     if order::is_old_gone(draft) {
         // Only the machine is missing; the next attempt asks for it.

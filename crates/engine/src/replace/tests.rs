@@ -11,6 +11,7 @@ mod own_end;
 mod parking;
 mod quiet;
 mod regressions;
+mod turn;
 mod ways_out;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -39,6 +39,12 @@ impl Draft<'_> {
             .as_ref()
             .is_some_and(|record| record.targets.is_empty())
         {
+            if self.is_spec_new() {
+                // The selector may be mended: who it selects now is looked for anew.
+                self.decision.status.autoscaler = None;
+                self.decision.wake = Some(self.now);
+                return false;
+            }
             self.tell_nothing_held();
             return true;
         }

@@ -51,6 +51,8 @@ impl Draft<'_> {
             .map(|task| task.spec.node_name.clone())
             .collect();
         if let Some(text) = some_of(&open) {
+            // Tasks that are set aside wait for these before they are put back.
+            self.free_slots();
             return self.wait(format!("tasks to be put back or finished: {text}"));
         }
         let is_called_off = ending != Ending::Completed;

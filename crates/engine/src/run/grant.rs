@@ -5,7 +5,7 @@
 
 use shipshape_api::conditions::{HELD_UP, LEDGER_READABLE};
 
-use super::{Draft, brake, ending, task};
+use super::{Draft, ending, task};
 use crate::admit::{self, Admission, Books, Waiting};
 use crate::condition::{self, Truth};
 use crate::decision::{Effect, Notice};
@@ -34,7 +34,7 @@ impl Draft<'_> {
             .waiting
             .iter()
             .partition(|one| holds_slot(&ledger, one));
-        if let Some(why) = brake::brake(self.snapshot) {
+        if let Some(why) = self.brake().pause() {
             self.grant(self.put_right(&ledger), &[], &[]);
             return self.pause(why);
         }
@@ -46,7 +46,7 @@ impl Draft<'_> {
         }
         let ledger = self.put_right(&ledger);
         self.resume();
-        if let Some(reason) = brake::hold(self.snapshot) {
+        if let Some(reason) = self.brake().hold() {
             self.grant(ledger, &[], &[]);
             return self.wait(reason);
         }
@@ -86,8 +86,7 @@ impl Draft<'_> {
     fn put_right(&self, ledger: &Ledger) -> Ledger {
         let mut ledger = ledger.with(&self.snapshot.slotless.slots);
         // A run that ends or is held makes no tasks, so nobody will work under a slot that has none.
-        let makes_none =
-            ending::of(&self.snapshot.run).is_some() || brake::brake(self.snapshot).is_some();
+        let makes_none = ending::of(&self.snapshot.run).is_some() || self.brake().pause().is_some();
         for (node_uid, task) in &self.snapshot.abandoned {
             let is_wanted = self.snapshot.waiting.iter().any(|one| one.task == *task);
             if makes_none || !is_wanted {

@@ -1,6 +1,7 @@
 //! Tables for the run: plan first, then slots and tasks, then the next partition, then the end.
 
 mod autoscaler;
+mod brake;
 mod endings;
 mod late;
 mod marks;
@@ -83,6 +84,7 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
+        failed_before: 0,
         lost: 0,
         surplus: 0,
         untried: 0,

@@ -37,7 +37,11 @@ impl Draft<'_> {
         let wave = plan.and_then(|plan| plan::wave_at(plan, current));
         let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
         if next < partitions {
+            if wave.is_some() && !self.snapshot.open.is_empty() {
+                return self.wait_for_parked();
+            }
             if self.may_others_follow(wave) {
+                self.decision.status.last_round = None;
                 self.decision.status.waiting_for = None;
                 self.decision.status.current_iteration = Some(next);
                 self.decision.wake = Some(self.now);
@@ -49,20 +53,24 @@ impl Draft<'_> {
         if (!is_last_round || self.snapshot.open.is_empty()) && !self.is_plan_whole() {
             return;
         }
-        let parked: Vec<String> = self
-            .snapshot
-            .open
-            .iter()
-            .map(|task| task.spec.node_name.clone())
-            .collect();
         self.decision.status.current_iteration = Some(partitions);
-        match some_of(&parked) {
-            Some(text) => {
-                self.decision.status.last_round = Some(true);
-                self.wait(format!("parked nodes: {text}"));
-            }
-            None => self.wind_down(Ending::Completed),
+        if self.snapshot.open.is_empty() {
+            self.wind_down(Ending::Completed);
+        } else {
+            self.wait_for_parked();
         }
+    }
+
+    /// Nothing but parked nodes is left, of the run or of a wave that the others wait for: they are tried again.
+    fn wait_for_parked(&mut self) {
+        let open = self.snapshot.open.iter();
+        let parked: Vec<String> = open.map(|task| task.spec.node_name.clone()).collect();
+        self.decision.status.last_round = Some(true);
+        self.forget_soak();
+        self.wait(format!(
+            "parked nodes: {}",
+            some_of(&parked).unwrap_or_default()
+        ));
     }
 
     /// Whether every node of the plan has had its turn and no task is left, so that nothing is touched any
@@ -74,10 +82,20 @@ impl Draft<'_> {
         next >= partitions && self.snapshot.waiting.is_empty() && self.snapshot.open.is_empty()
     }
 
+    /// Canaries are watched from the moment on at which the last of them has come through, another try included.
+    pub(super) fn forget_soak(&mut self) {
+        let status = &mut self.decision.status;
+        let current = status.current_iteration.unwrap_or(0);
+        let plan = status.plan.as_ref();
+        if plan.and_then(|plan| plan::wave_at(plan, current)) == Some(Wave::Canaries) {
+            status.soak_until = None;
+        }
+    }
+
     /// Whether the nodes of a wave that is over have shown that the others may follow.
     fn may_others_follow(&mut self, wave: Option<Wave>) -> bool {
         let Some(wave) = wave else { return true };
-        if let Some(why) = brake::after(wave, self.snapshot) {
+        if let Some(why) = self.brake().after(wave) {
             self.pause(why);
             return false;
         }

@@ -64,6 +64,14 @@ fn resume_after_failures_takes_note_of_all_of_them() {
         "2"
     );
     assert_eq!(change["spec"]["paused"], false);
+    let status = run.status.as_mut().unwrap();
+    (status.failed, status.failures) = (Some(1), Some(3));
+    let granted = of_run(&run, RunWish::Resume).unwrap();
+    let change = granted.change.unwrap();
+    assert_eq!(
+        change["metadata"]["annotations"][ANNOTATION_ACKNOWLEDGED],
+        "3"
+    );
     run.status = None;
     assert_eq!(of_run(&run, RunWish::Resume).unwrap().change, None);
 }

@@ -166,8 +166,10 @@ impl Witness {
     fn goes_on(&self, run_uid: &str) -> bool {
         self.runs.get(run_uid).is_some_and(|run| {
             let notes = run.metadata.annotations.as_ref();
-            let is_known = notes.is_some_and(|all| all.contains_key(ANNOTATION_ACKNOWLEDGED));
+            let known = notes.and_then(|all| all.get(ANNOTATION_ACKNOWLEDGED)?.parse().ok());
             let status = run.status.as_ref();
+            let failures = status.and_then(|it| it.failures).unwrap_or(0);
+            let is_known = known.is_some_and(|known: i32| known >= failures);
             let has_stopped = status.is_some_and(|it| it.paused == Some(true) || is_over(it));
             let is_called_off =
                 run.spec.abort == Some(true) || run.metadata.deletion_timestamp.is_some();

@@ -12,7 +12,7 @@ use crate::drain::Refusal;
 use crate::ledger::{Ledger, Role, Slot};
 use crate::snapshot::RunView;
 
-fn parked() -> TaskSnapshot {
+pub(super) fn parked() -> TaskSnapshot {
     let mut world = world_at(TaskStep::Drain);
     world.pods = Observed::Present(vec![PodView {
         owner: None,
@@ -99,24 +99,28 @@ fn a_parked_node_stays_while_the_run_is_paused_or_the_budget_is_full() {
         ..NodePatchRunSpec::default()
     }));
     let mut world = next(&world, late());
+    world.ledger = Observed::Present(Ledger {
+        resource_version: Some("1".to_owned()),
+        slots: [slot_of_another("other")].into(),
+        ..Ledger::default()
+    });
+    let decision = look(&world);
+    assert_eq!(decision.effects, []);
+    assert!(decision.status.waiting_for.unwrap().contains("batchSize"));
+}
+
+pub(super) fn slot_of_another(node: &str) -> (String, Slot) {
     let slot = Slot {
-        node: "other".to_owned(),
+        node: node.to_owned(),
         owner: "run".to_owned(),
-        task: "ns/other".to_owned(),
+        task: format!("ns/{node}"),
         zone: String::new(),
         role: Role::Worker,
         important: false,
         surges: None,
         granted_at: start(),
     };
-    world.ledger = Observed::Present(Ledger {
-        resource_version: Some("1".to_owned()),
-        slots: [("other-uid".to_owned(), slot)].into(),
-        ..Ledger::default()
-    });
-    let decision = look(&world);
-    assert_eq!(decision.effects, []);
-    assert!(decision.status.waiting_for.unwrap().contains("batchSize"));
+    (format!("{node}-uid"), slot)
 }
 
 #[test]
@@ -175,6 +179,7 @@ fn a_failed_task_is_tried_again_when_a_person_asks() {
     assert_eq!(step_of(&again), TaskStep::Parked);
     let status = again.task.status.as_ref().unwrap();
     assert_eq!(status.attempt, Some(2), "its tokens are new ones");
+    assert_eq!(status.failed_before, Some(1), "it stays a failure");
     assert!(!condition::is_true(&status.conditions, OLD_DELETED));
     again.slot = Observed::Present(());
     assert_eq!(
@@ -218,7 +223,7 @@ fn a_set_aside_task_without_a_new_machine_ends_when_its_node_has_left() {
     assert!(!has_left(&aside), "its machine may run");
 }
 
-fn is_resuming(world: &TaskSnapshot) -> bool {
+pub(super) fn is_resuming(world: &TaskSnapshot) -> bool {
     let status = world.task.status.as_ref().unwrap();
     status.parked.as_ref().unwrap().resuming
 }

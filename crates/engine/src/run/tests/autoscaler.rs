@@ -177,6 +177,28 @@ fn where_nothing_is_selected_nothing_is_said_to_be_held_and_that_once() {
 }
 
 #[test]
+fn a_selector_that_is_mended_is_looked_at_again() {
+    let mut snapshot = RunSnapshot {
+        waiting: vec![waiting("a", "z1")],
+        ledger: ledger(&[]),
+        autoscalers: Observed::Present(Vec::new()),
+        ..holding(true)
+    };
+    snapshot.run.metadata.generation = Some(1);
+    for _ in 0..2 {
+        snapshot.run.status = Some(look(&snapshot).status);
+    }
+    assert_eq!(held(&snapshot).0, "NothingToHold");
+    snapshot.run.metadata.generation = Some(2);
+    snapshot.autoscalers = autoscaler(3, None);
+    for _ in 0..2 {
+        snapshot.run.status = Some(look(&snapshot).status);
+    }
+    let record = snapshot.run.status.unwrap().autoscaler.unwrap();
+    assert_eq!(record.targets.len(), 1);
+}
+
+#[test]
 fn a_hold_that_somebody_lifts_is_told_once_not_fought_and_left_as_it_is() {
     let mut snapshot = RunSnapshot {
         waiting: vec![waiting("a", "z1")],

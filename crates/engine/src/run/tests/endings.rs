@@ -44,6 +44,19 @@ fn an_ending_waits_for_tasks_to_be_put_back() {
 }
 
 #[test]
+fn a_run_that_is_called_off_frees_slots_while_tasks_that_are_set_aside_wait_for_them() {
+    let mut snapshot = planned();
+    snapshot.run.spec.abort = Some(true);
+    snapshot.open = vec![task_at("b", TaskStep::Parked).into()];
+    let over = slot("a", "z1");
+    snapshot.abandoned = vec![(over.0.clone(), over.1.task.clone())];
+    snapshot.ledger = ledger(&[over]);
+    let decision = look(&snapshot);
+    assert_eq!(names_of(&decision), ["GrantSlots"]);
+    assert!(!is_over(&decision.status));
+}
+
+#[test]
 fn a_run_whose_node_is_tried_again_is_wound_down_once_more() {
     let mut snapshot = planned();
     snapshot.run.status.as_mut().unwrap().current_iteration = Some(2);
