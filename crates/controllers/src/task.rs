@@ -117,12 +117,16 @@ async fn pass(context: &Context, key: &Key) -> Result<Option<Timestamp>, PassErr
     Ok(Some(context.clock.now()))
 }
 
-/// Whether a slot that the task takes for itself, coming back, is still its run's to give.
+/// Whether a slot that the task takes for itself, coming back, is still its run's to give. A run that is gone has said
+/// its last word.
 async fn may_take_slot(
     context: &Context,
     snapshot: &TaskSnapshot,
     effects: &[Effect],
 ) -> Result<bool, PassError> {
+    if snapshot.run.call_off.is_some() && snapshot.run.spec.is_none() {
+        return Ok(true);
+    }
     let task = &snapshot.task;
     let namespace = task.metadata.namespace.clone().unwrap_or_default();
     let run = Key::new(namespace, task.spec.run_name.clone());

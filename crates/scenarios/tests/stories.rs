@@ -42,6 +42,10 @@ macro_rules! stories {
 }
 
 stories! {
+    aside_long_paused: "aside-long-paused.yaml",
+    aside_next_run: "aside-next-run.yaml",
+    aside_node_gone: "aside-node-gone.yaml",
+    aside_run_removed: "aside-run-removed.yaml",
     autoscaler: "autoscaler.yaml",
     autoscaler_scale_down: "autoscaler-scale-down.yaml",
     autoscaler_scale_down_late: "autoscaler-scale-down-late.yaml",
@@ -50,6 +54,7 @@ stories! {
     broken_image: "broken-image.yaml",
     call_off: "call-off.yaml",
     called_off_aside: "called-off-aside.yaml",
+    canary_lost_place: "canary-lost-place.yaml",
     canary_set_aside: "canary-set-aside.yaml",
     closed_nodes: "closed-nodes.yaml",
     closed_undone: "closed-undone.yaml",

@@ -230,6 +230,9 @@ pub struct ParkRecord {
     /// Whether it is on its way back: it wants a slot again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resuming: bool,
+    /// Since when it is called off and waits for its turn to be put back, or when its run last got on with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_since: Option<Time>,
 }
 
 /// How far a drain has come.

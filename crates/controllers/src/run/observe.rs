@@ -75,6 +75,8 @@ pub(super) async fn observe(
     } else {
         look.line(&in_use).await
     };
+    // In this order: one that is tried again in between is counted once at the most.
+    let failed_before = look.failed_before();
     let failed = look.tasks(Standing::Failed);
     Ok(Some(RunSnapshot {
         etcd: look.etcd(&waiting, &in_use).await,
@@ -96,7 +98,7 @@ pub(super) async fn observe(
             .tasks
             .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
-        failed_before: look.failed_before(),
+        failed_before,
         lost: failed.iter().filter(|task| has_lost_place(task)).count(),
         surplus: failed.iter().filter(|task| has_surplus(task)).count(),
         last_failure: last_failure(&failed),

@@ -328,6 +328,9 @@ impl Look<'_> {
         snapshot.old_node = self.live_old_node().await;
         self.while_draining(snapshot);
         snapshot.unstable = self.unstable();
+        if let Some(name) = self.status().and_then(|it| it.new_node_name.as_ref()) {
+            snapshot.new_pods = Observed::Present(drain::pods_as_stored(self.context, name));
+        }
         let is_control_plane = |node: &NodeView| node.role() == Role::ControlPlane;
         if snapshot.old_node.present().is_some_and(is_control_plane) {
             snapshot.etcd = self.context.etcd().await;

@@ -377,6 +377,7 @@ fn a_parked_node_that_is_called_off_is_told_what_becomes_of_it() {
         message: "why".to_owned(),
         since: Time(second(100)),
         resuming: true,
+        turn_since: None,
     });
     let scene = Scene {
         runs: std::slice::from_ref(&run),
@@ -399,6 +400,7 @@ fn a_parked_node_is_told_when_it_is_tried_again() {
         message: "why".to_owned(),
         since: Time(second(100)),
         resuming,
+        turn_since: None,
     };
     status.step.as_mut().unwrap().deadline = None;
     let table = [

@@ -47,6 +47,7 @@ pub(super) fn park(draft: &mut Draft<'_>, reason: &'static str, message: String)
         message: message.clone(),
         since: Time(draft.now),
         resuming: false,
+        turn_since: None,
     });
     draft.notice(Notice::warning("Parked", message.clone()));
     draft.enter(TaskStep::Parked);

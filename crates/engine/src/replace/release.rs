@@ -199,6 +199,7 @@ fn try_again(draft: &mut Draft<'_>) {
         message,
         since: Time(draft.now),
         resuming: false,
+        turn_since: None,
     });
     draft.enter(TaskStep::Parked);
     draft.look_again();

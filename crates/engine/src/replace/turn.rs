@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use shipshape_api::NodePatchRunSpec;
-use shipshape_api::node_patch_task::{ParkRecord, TaskStep};
+use shipshape_api::node_patch_task::TaskStep;
 
 use super::draft::{Draft, Unclear};
 use super::facts::{own_node, task_key};
@@ -20,7 +20,7 @@ use crate::etcd;
 use crate::ledger::Ledger;
 use crate::machine::Group;
 use crate::selector::UnknownOperator;
-use crate::view::{Observed, PodView};
+use crate::view::{NodeView, Observed, PodView};
 
 /// From now on it wants a slot.
 pub(super) fn come_back(draft: &mut Draft<'_>) {
@@ -31,57 +31,118 @@ pub(super) fn come_back(draft: &mut Draft<'_>) {
 }
 
 /// Whether a task that is called off waits for its turn before it is put back. One that is set aside holds no slot, and
-/// its new node is in service: that one leaves service under the limits of the run, like any other. Limits that nobody
-/// knows any more bind nobody, and a node that is gone has no slot.
+/// its new node is in service: that one leaves service under the limits of the run, like any other.
 pub(super) fn waits_for_turn(draft: &Draft<'_>, step: TaskStep) -> bool {
-    step == TaskStep::Parked
-        && draft.status.new_node_name.is_some()
-        && draft.snapshot.run.spec.is_some()
-        && !own_node(draft).is_absent()
+    step == TaskStep::Parked && draft.status.new_node_name.is_some()
 }
 
 /// Puts a task back that is set aside, as soon as it has a slot. If none comes, its new node stays in service.
 pub(super) fn put_back(draft: &mut Draft<'_>, why: &str) {
-    let slot = draft.look(&draft.snapshot.slot, "whether the slot is ours");
-    if matches!(slot, Ok(Some(()))) {
+    let Some(record) = &mut draft.status.parked else {
         return draft.begin_undo(called_off(why));
-    }
-    let record = draft.status.parked.clone();
-    let Some(record) = record.filter(|record| record.resuming) else {
+    };
+    let Some(since) = record.turn_since.as_ref().map(|since| since.0) else {
+        // However long it has waited for anything else.
+        record.turn_since = Some(Time(draft.now));
         come_back(draft);
         return draft.look_again();
     };
-    if is_turn_overdue(draft, &record) {
-        return leave_in_service(draft, why);
-    }
-    if slot.is_err() {
-        return;
-    }
-    if let Ok(ledger) = draft.look(&draft.snapshot.ledger, "which slots are taken") {
-        let ledger = ledger.unwrap_or_default();
-        ask_for_slot(draft, ledger.with(&draft.snapshot.slotless.slots));
+    match turn(draft) {
+        Ok(Turn::Taken) => draft.begin_undo(called_off(why)),
+        Ok(Turn::Granted(admission, ledger)) => take(draft, admission, ledger),
+        Ok(Turn::NodeGone) => leave_in_service(draft, why, "its old node is gone"),
+        Ok(Turn::Refused(reason)) => {
+            draft.wait(reason, Some(draft.settings.machine_poll));
+            wait_for_turn(draft, why, since);
+        }
+        Err(Unclear) => wait_for_turn(draft, why, since),
     }
 }
 
-/// Whether nobody has got a slot for longer than it takes to put an attempt back: those who hold them are stuck.
-fn is_turn_overdue(draft: &Draft<'_>, record: &ParkRecord) -> bool {
+/// What comes of asking for a turn on the way back.
+enum Turn {
+    /// The node's slot is taken for this task, or by a run that waits for the node's lock, which this task has.
+    Taken,
+    /// There is room.
+    Granted(Admission, Ledger),
+    /// Nothing is there to be put back in its place.
+    NodeGone,
+    /// There is none, and why.
+    Refused(String),
+}
+
+fn turn(draft: &mut Draft<'_>) -> Result<Turn, Unclear> {
+    let slot = draft.snapshot.slot.clone();
+    if draft.look(&slot, "whether the slot is ours")?.is_some() {
+        return Ok(Turn::Taken);
+    }
+    let Some(node) = draft.look(&own_node(draft), "how the old node fares")? else {
+        return Ok(Turn::NodeGone);
+    };
+    let ledger = draft.look(&draft.snapshot.ledger, "which slots are taken")?;
+    let ledger = ledger.unwrap_or_default();
+    let ledger = ledger.with(&draft.snapshot.slotless.slots);
+    if ledger.slots.contains_key(&node.uid) {
+        return Ok(Turn::Taken);
+    }
+    let run = draft.snapshot.run.spec.clone();
+    let run = run.unwrap_or_else(|| Box::new(one_by_one()));
+    // What leaves service now is the new node.
+    let pods = draft.snapshot.new_pods.clone();
+    let waiting = waiting(draft, node, &pods, Observed::NotAsked);
+    let owner = &draft.snapshot.task.spec.run_uid;
+    let admission = admit_on_the_way_back(&run, owner, waiting, books(draft, &ledger), draft.now);
+    Ok(match admission {
+        Ok(admission) if admission.grants.is_empty() => {
+            Turn::Refused(admission.held_by.unwrap_or_default())
+        }
+        Ok(admission) => Turn::Granted(admission, ledger),
+        Err(error) => Turn::Refused(unreadable(&error)),
+    })
+}
+
+/// What is known of the limits of a run that is gone.
+fn one_by_one() -> NodePatchRunSpec {
+    NodePatchRunSpec {
+        batch_size_important: Some(1),
+        batch_size_non_important: Some(1),
+        ..NodePatchRunSpec::default()
+    }
+}
+
+/// Waits on, unless nobody of the run has got a slot for longer than it takes to put an attempt back: those who hold
+/// them are stuck, or are others.
+fn wait_for_turn(draft: &mut Draft<'_>, why: &str, since: Timestamp) {
+    let owner = &draft.snapshot.task.spec.run_uid;
     let ledger = draft.snapshot.ledger.present();
     let slots = ledger.into_iter().flat_map(|ledger| ledger.slots.values());
-    let last_grant = slots.map(|slot| slot.granted_at).max();
-    let last_move = last_grant.map_or(record.since.0, |at| at.max(record.since.0));
+    let last_grant = slots
+        .filter(|slot| slot.owner == *owner)
+        .map(|slot| slot.granted_at)
+        .max();
+    let last_move = last_grant.map_or(since, |at| at.max(since));
     let deadlines = &draft.settings.deadlines;
-    draft.now.duration_since(last_move) >= deadlines.undo + deadlines.release
+    let patience = deadlines.undo + deadlines.release;
+    if draft.now.duration_since(last_move) >= patience {
+        let waited_for = draft.status.waiting_for.clone().unwrap_or_default();
+        return leave_in_service(draft, why, &format!("after a wait for {waited_for}"));
+    }
+    // Slots are given back: what they tell is kept, and that seldom, because many may wait.
+    if last_move.duration_since(since) >= patience / 2
+        && let Some(record) = &mut draft.status.parked
+    {
+        record.turn_since = Some(Time(last_move));
+    }
 }
 
 /// Nothing is disturbed: the new machine stays as an ordinary member of its group.
-fn leave_in_service(draft: &mut Draft<'_>, why: &str) {
+fn leave_in_service(draft: &mut Draft<'_>, why: &str, because: &str) {
     let machine = draft.status.new_machine.as_ref();
     let id = machine.map_or(String::new(), |machine| format!(" {}", machine.id));
-    let waited_for = draft.status.waiting_for.clone().unwrap_or_default();
     let mut record = called_off(why);
     record.keeps_machine = true;
     record.message = format!(
-        "{}; the new machine{id} stays in its group, after a wait for {waited_for}",
+        "{}; the new machine{id} stays in its group, {because}",
         record.message
     );
     draft.begin_undo(record);
@@ -108,7 +169,6 @@ fn admit_on_the_way_back(
 ) -> Result<Admission, UnknownOperator> {
     let is_member = |pod: &Arc<PodView>| etcd::runs_member(std::slice::from_ref(pod));
     waiting.pods.retain(|pod| !is_member(pod));
-    waiting.group = Observed::NotAsked;
     let ledger = Ledger {
         unreadable: [].into(),
         ..books.ledger.clone()
@@ -125,7 +185,7 @@ fn admit_on_the_way_back(
     Ok(admission)
 }
 
-/// Asks for a slot, if the limits leave one; if not, the wait is decided on.
+/// Asks for a slot to go on under, if the limits leave one; if not, the wait is decided on.
 pub(super) fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
     let node = match draft.look(&own_node(draft), "how the old node fares") {
         Err(Unclear) => return,
@@ -136,42 +196,57 @@ pub(super) fn ask_for_slot(draft: &mut Draft<'_>, ledger: Ledger) {
     let Some(run) = draft.snapshot.run.spec.clone() else {
         return draft.wait("the run, which is not there".to_owned(), None);
     };
-    let pods = draft.snapshot.pods.present();
-    let waiting = Waiting {
-        node,
-        pods: pods.into_iter().flatten().cloned().map(Arc::new).collect(),
-        task: task_key(draft),
-        group: group_to_ask(draft, &run),
-    };
-    let owner = draft.snapshot.task.spec.run_uid.clone();
-    let books = Books {
-        ledger: &ledger,
-        down: &draft.snapshot.down,
-        begun_within_hour: 0,
-        on_their_way: &draft.snapshot.on_their_way,
-        etcd: &draft.snapshot.etcd,
-        open: &draft.snapshot.left_open,
-    };
-    let admission = if draft.snapshot.run.call_off.is_some() {
-        admit_on_the_way_back(&run, &owner, waiting, books, draft.now)
-    } else {
-        admit::admit(&run, &owner, &[waiting], books, draft.now)
-    };
-    match admission {
+    let pods = draft.snapshot.pods.clone();
+    let waiting = waiting(draft, node, &pods, group_to_ask(draft, &run));
+    let owner = &draft.snapshot.task.spec.run_uid;
+    match admit::admit(&run, owner, &[waiting], books(draft, &ledger), draft.now) {
         Ok(admission) if admission.grants.is_empty() => {
             let reason = admission.held_by.unwrap_or_default();
             draft.wait(reason, Some(draft.settings.machine_poll));
         }
-        Ok(admission) => {
-            if let Some(lost) = draft.snapshot.slotless.notice() {
-                draft.notice(lost);
-            }
-            draft.effect(Effect::GrantSlots {
-                ledger,
-                slots: admission.grants,
-            });
-            draft.look_again();
-        }
-        Err(error) => draft.wait(format!("spec.importantPodSelectors: {error}"), None),
+        Ok(admission) => take(draft, admission, ledger),
+        Err(error) => draft.wait(unreadable(&error), None),
     }
+}
+
+fn waiting(
+    draft: &Draft<'_>,
+    node: NodeView,
+    pods: &Observed<Vec<PodView>>,
+    group: Observed<Group>,
+) -> Waiting {
+    let pods = pods.present().into_iter().flatten();
+    Waiting {
+        node,
+        pods: pods.cloned().map(Arc::new).collect(),
+        task: task_key(draft),
+        group,
+    }
+}
+
+fn books<'a>(draft: &Draft<'a>, ledger: &'a Ledger) -> Books<'a> {
+    let snapshot = draft.snapshot;
+    Books {
+        ledger,
+        down: &snapshot.down,
+        begun_within_hour: 0,
+        on_their_way: &snapshot.on_their_way,
+        etcd: &snapshot.etcd,
+        open: &snapshot.left_open,
+    }
+}
+
+fn take(draft: &mut Draft<'_>, admission: Admission, ledger: Ledger) {
+    if let Some(lost) = draft.snapshot.slotless.notice() {
+        draft.notice(lost);
+    }
+    draft.effect(Effect::GrantSlots {
+        ledger,
+        slots: admission.grants,
+    });
+    draft.look_again();
+}
+
+fn unreadable(error: &UnknownOperator) -> String {
+    format!("spec.importantPodSelectors: {error}")
 }

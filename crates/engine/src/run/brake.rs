@@ -2,6 +2,8 @@
 //!
 //! Owns the reasons for a pause and the way out of each. Must not stop tasks that are under way.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use shipshape_api::NodePatchTask;
 use shipshape_api::conditions::OLD_DELETED;
@@ -9,7 +11,7 @@ use shipshape_api::names::ANNOTATION_ACKNOWLEDGED;
 use shipshape_api::node_patch_run::{NodePatchRunSpec, Wave};
 use shipshape_api::node_patch_task::NodePatchTaskStatus;
 
-use super::is_parked;
+use super::{is_parked, some_of};
 use crate::condition;
 use crate::snapshot::RunSnapshot;
 
@@ -53,16 +55,29 @@ impl Brake<'_> {
     /// Why no further node may begin, if so: by the run's own word, or, without one, after a first wave of
     /// failures, or once a node is gone and has no replacement.
     pub(super) fn pause(&self) -> Option<Pause> {
-        let is_over = self.working() == 0;
         let first = "no replacement has come through yet";
         let lost = "a node is gone without a replacement";
+        // Another try of one node is no word for all: what it paused for must be there first.
+        let is_over = self.working() == 0 || self.has_paused(first);
         self.asked_for()
             .or_else(|| (is_over && self.is_first_wave_failing()).then(|| self.failure(first)))
             .or_else(|| self.is_place_lost().then(|| self.failure(lost)))
     }
 
+    /// Whether the run is paused by this rule.
+    fn has_paused(&self, rule: &str) -> bool {
+        let status = self.snapshot.run.status.as_ref();
+        let reason = status.and_then(|status| status.pause_reason.as_ref());
+        reason.is_some_and(|reason| reason.starts_with(rule))
+    }
+
     /// What the run waits for before it begins with further nodes, though nothing is wrong with it yet.
     pub(super) fn hold(&self) -> Option<String> {
+        if let Some(text) = some_of(&self.waiting_for_turn()) {
+            return Some(format!(
+                "nodes that are called off to be put back first: {text}"
+            ));
+        }
         self.is_first_wave_failing().then(|| {
             let count = self.failures();
             let under_way = self.working();
@@ -71,6 +86,16 @@ impl Brake<'_> {
                  has come through"
             )
         })
+    }
+
+    /// Nodes whose tasks were called off one by one and wait for a slot, which this run would only take from them.
+    fn waiting_for_turn(&self) -> Vec<String> {
+        let waits = |task: &&Arc<NodePatchTask>| {
+            let parked = task.status.as_ref().and_then(|it| it.parked.as_ref());
+            parked.is_some_and(|record| record.turn_since.is_some())
+        };
+        let open = self.snapshot.open.iter().filter(waits);
+        open.map(|task| task.spec.node_name.clone()).collect()
     }
 
     /// Why the nodes after this wave may not begin, if so: one failure in it is enough.
@@ -85,12 +110,23 @@ impl Brake<'_> {
 
     /// Failures that nobody has acknowledged yet.
     fn failures(&self) -> usize {
+        let known = self.acknowledged().and_then(|text| text.parse().ok());
+        all_failures(self.snapshot).saturating_sub(known.unwrap_or(0))
+    }
+
+    fn acknowledged(&self) -> Option<&String> {
         let notes = self.snapshot.run.metadata.annotations.as_ref();
-        let known = notes
-            .and_then(|notes| notes.get(ANNOTATION_ACKNOWLEDGED))
-            .and_then(|text| text.parse::<usize>().ok())
-            .unwrap_or(0);
-        all_failures(self.snapshot).saturating_sub(known)
+        notes.and_then(|notes| notes.get(ANNOTATION_ACKNOWLEDGED))
+    }
+
+    /// What is wrong with the word of a person who wants to have acknowledged failures.
+    fn misread(&self) -> Option<String> {
+        let text = self.acknowledged()?;
+        let right = all_failures(self.snapshot);
+        let start: String = text.chars().take(20).collect();
+        text.parse::<usize>().is_err().then(|| {
+            format!("; annotation {ANNOTATION_ACKNOWLEDGED} is {start:?}, which is no count: \"{right}\" would acknowledge all")
+        })
     }
 
     fn failure(&self, rule: &str) -> Pause {
@@ -102,7 +138,8 @@ impl Brake<'_> {
         Pause {
             reason: format!("{rule}: {count} node(s) failed{cause}"),
             way_out: format!(
-                "somebody to look at {count} failed node(s) and to resume the run{cause}"
+                "somebody to look at {count} failed node(s) and to resume the run{}{cause}",
+                self.misread().unwrap_or_default()
             ),
             is_failure: true,
         }

@@ -194,7 +194,7 @@ impl Draft<'_> {
     fn surplus(&self) -> Option<String> {
         let count = self.snapshot.surplus;
         (count > 0).then(|| {
-            format!("{count} new machine(s) that could not be emptied stay in their groups")
+            format!("{count} new machine(s) that could not be taken away stay in their groups")
         })
     }
 

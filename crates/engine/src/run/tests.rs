@@ -425,7 +425,7 @@ fn a_machine_that_could_not_be_emptied_is_told_of_at_every_ending() {
             told.extend(decision.notices.into_iter().map(|one| one.message));
             snapshot.run.status = Some(decision.status);
         }
-        let words = "1 new machine(s) that could not be emptied stay in their groups";
+        let words = "1 new machine(s) that could not be taken away stay in their groups";
         assert!(told.iter().any(|one| one.contains(words)), "{told:?}");
     }
 }
@@ -459,6 +459,7 @@ fn no_failed_node_is_followed_by_another_before_a_first_replacement_is_ready() {
         message: "full".to_owned(),
         since: Time(now()),
         resuming: true,
+        turn_since: None,
     });
     assert_eq!(look(&aside).status.pause_reason, None, "it is on its way");
 

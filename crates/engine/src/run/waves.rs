@@ -37,8 +37,11 @@ impl Draft<'_> {
         let wave = plan.and_then(|plan| plan::wave_at(plan, current));
         let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
         if next < partitions {
-            if wave.is_some() && !self.snapshot.open.is_empty() {
-                return self.wait_for_parked();
+            if let Some(wave) = wave.filter(|_| !self.snapshot.open.is_empty()) {
+                return match self.brake().after(wave) {
+                    Some(why) => self.pause(why),
+                    None => self.wait_for_parked(),
+                };
             }
             if self.may_others_follow(wave) {
                 self.decision.status.last_round = None;
@@ -55,9 +58,11 @@ impl Draft<'_> {
         }
         self.decision.status.current_iteration = Some(partitions);
         if self.snapshot.open.is_empty() {
-            self.wind_down(Ending::Completed);
-        } else {
-            self.wait_for_parked();
+            return self.wind_down(Ending::Completed);
+        }
+        match self.brake().pause() {
+            Some(why) => self.pause(why),
+            None => self.wait_for_parked(),
         }
     }
 
@@ -141,6 +146,8 @@ impl Draft<'_> {
         }
         self.decision.status.paused = Some(true);
         self.decision.status.pause_reason = Some(why.reason);
+        // Nodes that are set aside wait like those that have yet to begin.
+        self.decision.status.last_round = None;
         self.wait(why.way_out);
     }
 

@@ -65,9 +65,17 @@ pub(super) struct Vacancy {
 }
 
 impl Witness {
-    /// The runs have changed: their limits hold from now on, for new work.
+    /// The runs have changed: their limits hold from now on, for new work. Where all are gone, what they have left is put
+    /// back one by one.
     pub(super) fn set_limits(&mut self) {
-        let new = Limits::of(self.runs.values().map(AsRef::as_ref));
+        let is_final = |task: &NodePatchTask| {
+            let step = task.status.as_ref().map(NodePatchTaskStatus::step_name);
+            step.is_some_and(TaskStep::is_final)
+        };
+        let mut new = Limits::of(self.runs.values().map(AsRef::as_ref));
+        if self.runs.is_empty() && !self.tasks.values().all(|task| is_final(task)) {
+            (new.total, new.per_zone) = (1, None);
+        }
         self.granted = self.granted.or(new);
         self.limits = new;
         self.forget_grants();

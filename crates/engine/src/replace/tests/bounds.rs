@@ -191,6 +191,7 @@ fn asks_again() -> TaskSnapshot {
         message: "no room".to_owned(),
         since: Time(start()),
         resuming: true,
+        turn_since: None,
     });
     status.step.as_mut().unwrap().name = TaskStep::Parked;
     world.task.status = Some(status);

@@ -182,6 +182,7 @@ fn a_terminate_first_task_that_is_tried_again_takes_its_lock_first() {
         message: "a person asked for another try".to_owned(),
         since: Time(start()),
         resuming: true,
+        turn_since: None,
     });
     status.step = Some(StepRecord {
         name: TaskStep::Parked,
@@ -237,6 +238,7 @@ fn closed_at(step: TaskStep) -> TaskSnapshot {
         message: "a pod is left".to_owned(),
         since: Time(start()),
         resuming: false,
+        turn_since: None,
     });
     status.step = Some(StepRecord {
         name: step,

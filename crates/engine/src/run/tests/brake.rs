@@ -43,6 +43,7 @@ fn set_aside(resuming: bool) -> ParkRecord {
         message: "full".to_owned(),
         since: Time(now()),
         resuming,
+        turn_since: None,
     }
 }
 
@@ -201,4 +202,104 @@ fn the_last_round_of_a_wave_is_over_when_the_others_follow() {
     let next = look(&wave);
     assert_eq!(next.status.current_iteration, Some(1));
     assert_eq!(next.status.last_round, None);
+}
+
+#[test]
+fn a_wave_with_a_failure_pauses_though_some_of_it_are_set_aside() {
+    let mut wave = canaries("10m");
+    wave.open = vec![tried_again(TaskStep::Parked).into()];
+    wave.failed = 1;
+    let held = look(&wave);
+    assert!(held.status.pause_reason.unwrap().contains("canary"));
+    assert_eq!(held.status.last_round, None, "nor are those tried on");
+    acknowledge("1", &mut wave);
+    assert_eq!(look(&wave).status.last_round, Some(true));
+    wave.run.spec.paused = Some(true);
+    assert_eq!(
+        look(&wave).status.waiting_for.as_deref(),
+        Some("spec.paused to be lifted")
+    );
+}
+
+#[test]
+fn nodes_that_are_set_aside_are_not_tried_on_in_the_last_round_of_a_run_that_failures_pause() {
+    let mut snapshot = RunSnapshot {
+        open: vec![task_at("a", TaskStep::Parked).into()],
+        waiting: Vec::new(),
+        ..after_a_failure()
+    };
+    let plan = snapshot.run.status.as_ref().unwrap().plan.as_ref().unwrap();
+    let last = i32::try_from(plan.partitions.len()).unwrap();
+    snapshot.run.status.as_mut().unwrap().current_iteration = Some(last);
+    assert_eq!(
+        look(&snapshot).status.last_round,
+        Some(true),
+        "nobody asked for a pause"
+    );
+    pausing_after(1, &mut snapshot);
+    snapshot.run.status.as_mut().unwrap().last_round = Some(true);
+    let held = look(&snapshot);
+    assert!(held.status.pause_reason.is_some());
+    assert_eq!(held.status.last_round, None);
+    acknowledge("1", &mut snapshot);
+    assert_eq!(look(&snapshot).status.last_round, Some(true));
+}
+
+#[test]
+fn another_try_of_one_node_resumes_no_run_in_which_nothing_has_come_through() {
+    let mut snapshot = RunSnapshot {
+        succeeded: 0,
+        ..after_a_failure()
+    };
+    snapshot.run.status = Some(look(&snapshot).status);
+    assert_eq!(snapshot.run.status.as_ref().unwrap().paused, Some(true));
+    snapshot.failed = 0;
+    snapshot.failed_before = 1;
+    snapshot.open = vec![tried_again(TaskStep::Join).into()];
+    assert_eq!(look(&snapshot).status.paused, Some(true));
+    let status = Arc::make_mut(&mut snapshot.open[0])
+        .status
+        .as_mut()
+        .unwrap();
+    status.new_node_name = Some("new".to_owned());
+    assert_eq!(
+        look(&snapshot).status.paused,
+        None,
+        "a first replacement is there"
+    );
+}
+
+#[test]
+fn no_node_begins_while_one_that_was_called_off_waits_for_its_turn() {
+    let mut waits = task_at("a", TaskStep::Parked);
+    waits.status.as_mut().unwrap().parked = Some(ParkRecord {
+        turn_since: Some(Time(now())),
+        ..set_aside(true)
+    });
+    let snapshot = RunSnapshot {
+        open: vec![waits.into()],
+        waiting: vec![waiting("b", "z1")],
+        ledger: ledger(&[]),
+        ..planned()
+    };
+    let held = look(&snapshot);
+    assert_eq!(created(&held), [""; 0]);
+    assert!(
+        held.status
+            .waiting_for
+            .unwrap()
+            .contains("to be put back first: a")
+    );
+}
+
+#[test]
+fn an_acknowledgement_that_is_no_count_is_told_with_what_would_be_right() {
+    let mut snapshot = after_a_failure();
+    pausing_after(1, &mut snapshot);
+    acknowledge("-5", &mut snapshot);
+    let reason = look(&snapshot).status.waiting_for.unwrap();
+    assert!(
+        reason.contains("is \"-5\", which is no count: \"1\" would"),
+        "{reason}"
+    );
 }
