@@ -29,7 +29,7 @@ mod unseen;
 use jiff::Timestamp;
 use shipshape_api::NodePatchTask;
 use shipshape_api::conditions::OLD_DELETED;
-use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep};
+use shipshape_api::node_patch_task::{NodePatchTaskStatus, TaskStep, UndoNext, UndoRecord};
 
 use crate::condition;
 use crate::decision::{Decision, Effect};
@@ -126,6 +126,16 @@ fn look_at(draft: &mut Draft<'_>, step: TaskStep) {
         TaskStep::Release => release::release(draft),
         TaskStep::Done | TaskStep::Failed => release::rest(draft),
     }
+}
+
+/// Whether a task that has ended badly was called off, as opposed to one that has failed.
+pub fn was_called_off(task: &NodePatchTask) -> bool {
+    let undo = task.status.as_ref().and_then(|it| it.undo.as_ref());
+    undo.is_some_and(is_call_off)
+}
+
+fn is_call_off(undo: &UndoRecord) -> bool {
+    undo.next == UndoNext::CallOff
 }
 
 /// Whether a task has ended badly after its old machine had gone: the place of its node is empty, unless the new

@@ -416,10 +416,10 @@ impl Draft<'_> {
             return self.admit();
         }
         self.end_of_hold_up();
-        match self.brake().pause() {
-            // Nobody waits to begin; still the wish is heard, and seen to be.
-            Some(why) if !why.is_failure => self.pause(why),
-            Some(_) => {}
+        // Nobody waits to begin; still nodes that are set aside do, and a wish is heard, and seen to be.
+        let after_wave = || self.wave().and_then(|wave| self.brake().after(wave));
+        match self.brake().pause().or_else(after_wave) {
+            Some(why) => self.pause(why),
             None => self.resume(),
         }
         self.free_slots();

@@ -41,6 +41,8 @@ pub struct RunSnapshot {
     pub succeeded: usize,
     /// How many tasks of this run have ended badly.
     pub failed: usize,
+    /// How many of those somebody has called off.
+    pub called_off: usize,
     /// How often tasks of this run had failed before a person asked for another try.
     pub failed_before: usize,
     /// How many of those that have ended badly are gone without a replacement: their old machine went first.

@@ -93,6 +93,7 @@ stories! {
     important_pods: "important-pods.yaml",
     late_joiner: "late-joiner.yaml",
     lost_cloud_answers: "lost-cloud-answers.yaml",
+    last_round_stops: "last-round-stops.yaml",
     node_came_back: "node-came-back.yaml",
     node_deleted: "node-deleted.yaml",
     node_opened: "node-opened.yaml",

@@ -18,7 +18,7 @@ use shipshape_engine::ledger::{Ledger, Role, Slotless};
 use shipshape_engine::machine::GroupId;
 use shipshape_engine::naming::{WorkId, task_name};
 use shipshape_engine::plan::{self, Newcomer};
-use shipshape_engine::replace::{has_lost_place, has_surplus};
+use shipshape_engine::replace::{has_lost_place, has_surplus, was_called_off};
 use shipshape_engine::run::{is_over, may_use_cloud};
 use shipshape_engine::snapshot::RunSnapshot;
 use shipshape_engine::view::{NodeView, Observed, is_kept};
@@ -98,6 +98,7 @@ pub(super) async fn observe(
             .tasks
             .count(TASKS_BY_RUN, &run_term(&look.uid, Standing::Succeeded)),
         failed: failed.len(),
+        called_off: failed.iter().filter(|task| was_called_off(task)).count(),
         failed_before,
         lost: failed.iter().filter(|task| has_lost_place(task)).count(),
         surplus: failed.iter().filter(|task| has_surplus(task)).count(),

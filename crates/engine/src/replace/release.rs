@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::{Draft, Milestone, Unclear};
 use super::facts::{note_protection, operation, own_node, task_key};
-use super::order;
 use super::park::{ASKED_AGAIN, is_asked_again, retry_wish};
+use super::{is_call_off, order};
 use crate::condition::Truth;
 use crate::decision::{Effect, Kept, KeptKind, Notice};
 use crate::machine::Machine;
@@ -175,6 +175,7 @@ fn try_again(draft: &mut Draft<'_>) {
         return draft.look_again();
     }
     let message = "a person asked for another try".to_owned();
+    let was_called_off = draft.status.undo.as_ref().is_some_and(is_call_off);
     draft.forget_attempt();
     draft.status.undo = None;
     draft.status.etcd = None;
@@ -182,7 +183,9 @@ fn try_again(draft: &mut Draft<'_>) {
     draft.status.attempt = Some(attempt);
     draft.status.attempt_limit = Some(attempt - 1 + draft.snapshot.max_attempts());
     // The failure stays one that somebody has to know of, whatever comes of this try.
-    draft.status.failed_before = Some(draft.status.failed_before.unwrap_or(0) + 1);
+    if !was_called_off {
+        draft.status.failed_before = Some(draft.status.failed_before.unwrap_or(0) + 1);
+    }
     draft.notice(Notice::normal("AskedAgain", message.clone()));
     if order::is_old_gone(draft) {
         // Only the machine is missing; the next attempt asks for it.

@@ -17,7 +17,7 @@ use super::{anew, park};
 use crate::admit::{self, Admission, Books, Waiting};
 use crate::decision::Effect;
 use crate::etcd;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Slot};
 use crate::machine::Group;
 use crate::selector::UnknownOperator;
 use crate::view::{NodeView, Observed, PodView};
@@ -61,7 +61,7 @@ pub(super) fn put_back(draft: &mut Draft<'_>, why: &str) {
 
 /// What comes of asking for a turn on the way back.
 enum Turn {
-    /// The node's slot is taken for this task, or by a run that waits for the node's lock, which this task has.
+    /// The node's slot is taken for this task, or that of either node by a run that waits for this task to let go.
     Taken,
     /// There is room.
     Granted(Admission, Ledger),
@@ -72,17 +72,25 @@ enum Turn {
 }
 
 fn turn(draft: &mut Draft<'_>) -> Result<Turn, Unclear> {
+    let Some(node) = draft.look(&own_node(draft), "how the old node fares")? else {
+        return Ok(Turn::NodeGone);
+    };
+    if !node.ready {
+        let name = &node.name;
+        return Ok(Turn::Refused(format!(
+            "node {name} to be ready again, or gone: its new machine serves in its place"
+        )));
+    }
     let slot = draft.snapshot.slot.clone();
     if draft.look(&slot, "whether the slot is ours")?.is_some() {
         return Ok(Turn::Taken);
     }
-    let Some(node) = draft.look(&own_node(draft), "how the old node fares")? else {
-        return Ok(Turn::NodeGone);
-    };
     let ledger = draft.look(&draft.snapshot.ledger, "which slots are taken")?;
     let ledger = ledger.unwrap_or_default();
     let ledger = ledger.with(&draft.snapshot.slotless.slots);
-    if ledger.slots.contains_key(&node.uid) {
+    let new_node = draft.status.new_node_name.as_ref();
+    let is_held = |(uid, slot): (&String, &Slot)| *uid == node.uid || Some(&slot.node) == new_node;
+    if ledger.slots.iter().any(is_held) {
         return Ok(Turn::Taken);
     }
     let run = draft.snapshot.run.spec.clone();
@@ -128,7 +136,7 @@ fn wait_for_turn(draft: &mut Draft<'_>, why: &str, since: Timestamp) {
         return leave_in_service(draft, why, &format!("after a wait for {waited_for}"));
     }
     // Slots are given back: what they tell is kept, and that seldom, because many may wait.
-    if last_move.duration_since(since) >= patience / 2
+    if last_move.duration_since(since) >= patience / 8
         && let Some(record) = &mut draft.status.parked
     {
         record.turn_since = Some(Time(last_move));

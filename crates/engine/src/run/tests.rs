@@ -84,6 +84,7 @@ fn snapshot() -> RunSnapshot {
         open: Vec::new(),
         succeeded: 0,
         failed: 0,
+        called_off: 0,
         failed_before: 0,
         lost: 0,
         surplus: 0,

@@ -31,10 +31,9 @@ impl Draft<'_> {
     }
 
     pub(super) fn next_partition(&mut self) {
-        let current = self.decision.status.current_iteration.unwrap_or(0);
-        let next = current + 1;
+        let next = self.decision.status.current_iteration.unwrap_or(0) + 1;
+        let wave = self.wave();
         let plan = self.decision.status.plan.as_ref();
-        let wave = plan.and_then(|plan| plan::wave_at(plan, current));
         let partitions = number(plan.map_or(0, |plan| plan.partitions.len()));
         if next < partitions {
             if let Some(wave) = wave.filter(|_| !self.snapshot.open.is_empty()) {
@@ -87,13 +86,17 @@ impl Draft<'_> {
         next >= partitions && self.snapshot.waiting.is_empty() && self.snapshot.open.is_empty()
     }
 
+    /// The wave whose turn it is, if the others wait for it.
+    pub(super) fn wave(&self) -> Option<Wave> {
+        let status = &self.decision.status;
+        let plan = status.plan.as_ref()?;
+        plan::wave_at(plan, status.current_iteration.unwrap_or(0))
+    }
+
     /// Canaries are watched from the moment on at which the last of them has come through, another try included.
     pub(super) fn forget_soak(&mut self) {
-        let status = &mut self.decision.status;
-        let current = status.current_iteration.unwrap_or(0);
-        let plan = status.plan.as_ref();
-        if plan.and_then(|plan| plan::wave_at(plan, current)) == Some(Wave::Canaries) {
-            status.soak_until = None;
+        if self.wave() == Some(Wave::Canaries) {
+            self.decision.status.soak_until = None;
         }
     }
 

@@ -174,12 +174,21 @@ fn asked_again() -> TaskSnapshot {
 }
 
 #[test]
+fn a_failure_that_is_tried_again_stays_one() {
+    let mut world = asked_again();
+    let undo = world.task.status.as_mut().unwrap().undo.as_mut().unwrap();
+    undo.next = UndoNext::Fail;
+    let again = next(&world, start());
+    assert_eq!(again.task.status.unwrap().failed_before, Some(1));
+}
+
+#[test]
 fn a_failed_task_is_tried_again_when_a_person_asks() {
     let mut again = next(&asked_again(), start());
     assert_eq!(step_of(&again), TaskStep::Parked);
     let status = again.task.status.as_ref().unwrap();
     assert_eq!(status.attempt, Some(2), "its tokens are new ones");
-    assert_eq!(status.failed_before, Some(1), "it stays a failure");
+    assert_eq!(status.failed_before, None, "it was called off");
     assert!(!condition::is_true(&status.conditions, OLD_DELETED));
     again.slot = Observed::Present(());
     assert_eq!(

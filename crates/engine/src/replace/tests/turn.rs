@@ -164,6 +164,47 @@ fn a_run_that_waits_for_the_lock_of_a_node_does_not_keep_it_from_being_put_back(
 }
 
 #[test]
+fn nor_does_one_that_waits_for_its_new_node() {
+    let mut world = called_off();
+    let (uid, mut slot) = slot_of_another("new");
+    slot.node = world
+        .task
+        .status
+        .as_ref()
+        .unwrap()
+        .new_node_name
+        .clone()
+        .unwrap();
+    world.ledger = Observed::Present(Ledger {
+        slots: [(uid, slot), slot_of_another("x")].into(),
+        ..Ledger::default()
+    });
+    assert_eq!(step_of(&next(&world, late())), TaskStep::Undo);
+}
+
+#[test]
+fn while_the_old_node_is_down_its_new_machine_serves_in_its_place() {
+    let mut world = called_off();
+    world.slot = Observed::Present(());
+    world.old_node = Observed::Present(NodeView {
+        ready: false,
+        ..node("old")
+    });
+    let waits = look(&world);
+    assert!(
+        waits
+            .status
+            .waiting_for
+            .unwrap()
+            .contains("to be ready again, or gone")
+    );
+    let left = next(&next(&world, late()), late() + patience());
+    assert!(undo_of(&left).keeps_machine);
+    world.old_node = Observed::Present(node("old"));
+    assert!(!undo_of(&next(&world, late())).keeps_machine);
+}
+
+#[test]
 fn the_new_machine_of_a_node_that_is_gone_stays_in_its_place() {
     let mut world = called_off();
     world.old_node = Observed::Absent;

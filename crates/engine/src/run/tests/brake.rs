@@ -303,3 +303,44 @@ fn an_acknowledgement_that_is_no_count_is_told_with_what_would_be_right() {
         "{reason}"
     );
 }
+
+#[test]
+fn failures_stop_nodes_that_are_set_aside_while_others_are_at_work() {
+    let at_work = task_at("b", TaskStep::Drain);
+    let mut last = RunSnapshot {
+        waiting: Vec::new(),
+        open: vec![tried_again(TaskStep::Parked).into(), at_work.clone().into()],
+        ..after_a_failure()
+    };
+    last.run.status.as_mut().unwrap().last_round = Some(true);
+    pausing_after(1, &mut last);
+    let mut wave = canaries("10m");
+    wave.open.clone_from(&last.open);
+    wave.failed = 1;
+    for snapshot in [last, wave] {
+        let held = look(&snapshot).status;
+        assert_eq!((held.paused, held.last_round), (Some(true), None));
+        assert!(held.waiting_for.unwrap().contains("tasks in flight"));
+    }
+}
+
+#[test]
+fn another_try_of_one_canary_resumes_no_run_that_has_paused_for_it() {
+    let mut wave = canaries("10m");
+    wave.failed = 1;
+    wave.run.status = Some(look(&wave).status);
+    wave.failed = 0;
+    wave.failed_before = 1;
+    wave.open = vec![tried_again(TaskStep::Join).into()];
+    assert_eq!(look(&wave).status.paused, Some(true));
+}
+
+#[test]
+fn a_task_that_somebody_has_called_off_is_no_failure() {
+    let mut snapshot = after_a_failure();
+    snapshot.called_off = 1;
+    pausing_after(1, &mut snapshot);
+    let on = look(&snapshot);
+    assert_eq!(created(&on), ["b"]);
+    assert_eq!((on.status.failed, on.status.failures), (Some(1), None));
+}
