@@ -43,7 +43,8 @@ pub(super) fn wish(spec: &NodePatchRunSpec) -> Option<Pause> {
     })
 }
 
-/// How often nodes of a run have failed; one that somebody has called off has not. Neither another try nor the end of a task's object takes a failure back.
+/// How often nodes of a run have failed; one that somebody has called off has not. Neither another try nor the end of a
+/// task's object takes a failure back.
 pub(super) fn all_failures(snapshot: &RunSnapshot) -> usize {
     let status = snapshot.run.status.as_ref();
     let told = status.and_then(|status| status.failures).unwrap_or(0);
